@@ -42,7 +42,8 @@ if place then
   local figures, effects, credit = credit_turn.figures_of(budget), credit_record.new_effects(), credits.list[place]
   local pinned, voided = 0, credit.left
   if credit.is_active then
-    credit, pinned, voided = credit_record.end_credit(figures, credits, place, budget.now, effects)
+    -- After the holds of this ms. Later ones of it are made at the end of the pin: see credit_record.made_at.
+    credit, pinned, voided = credit_record.end_credit(figures, credits, place, budget.now + 1, effects)
   else
     table.remove(credits.list, place)
     effects.gone[1] = id

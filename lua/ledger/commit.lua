@@ -107,6 +107,7 @@ end
 journal.require_journal(tag, group)
 if charge.overage ~= '0' or not is_plain and charging.charge_emits(budgets) then
   event_writer.require_event_log(tag)
+  redis.call('ZCARD', keys.credit_index(tag))
 end
 
 -- Nothing is refused below this line.

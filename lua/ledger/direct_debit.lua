@@ -100,6 +100,9 @@ end
 births.require_births(tag, tenant_id, unborn)
 event_writer.require_event_log(tag)
 journal.require_journal(tag, group)
+if not is_plain then
+  redis.call('ZCARD', keys.credit_index(tag))
+end
 
 -- Nothing is refused below this line.
 local parts = { event_id, charge.charged, overage_policy, charge.debt, mask }

@@ -122,6 +122,7 @@ end
 budget_figures.require_balanced(budgets)
 journal.require_journal(tag)
 event_writer.require_event_log(tag)
+redis.call('ZCARD', keys.credit_index(tag))
 redis.call('XLEN', keys.correlated_events(tag, charge_id))
 if by_operator then
   audit_log.require_audit_log(tag)

@@ -118,6 +118,7 @@ budget_figures.require_balanced(budgets)
 journal.require_journal(tag)
 if emits then
   event_writer.require_event_log(tag)
+  redis.call('ZCARD', keys.credit_index(tag))
 end
 
 -- Nothing is refused below this line.

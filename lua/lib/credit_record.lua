@@ -214,7 +214,10 @@ local function end_credit(figures, credits, place, at, effects)
   local cut = difference(credit.left, pinned)
   take_from_allocation(figures, cut)
   if int64.positive(pinned) then
-    credits.pins[#credits.pins + 1] = { id = credit.id, ends = at, left = pinned, live = reserved }
+    -- After whatever is held: a hold is never made before the end of a pin that is there.
+    local last = credits.pins[#credits.pins]
+    credits.pins[#credits.pins + 1] = { id = credit.id, ends = math.max(at, last and last.ends + 1 or 0), left = pinned,
+      live = reserved }
   else
     effects.gone[#effects.gone + 1] = credit.id
   end

@@ -71,6 +71,7 @@ local function release_damaged(tag, reservation_id, hold, tenant, created_at, by
   journal.require_journal(tag)
   redis.call('ZCARD', keys.ttl_index(tag))
   redis.call('ZCARD', keys.cleanup_index(tag))
+  redis.call('ZCARD', keys.credit_index(tag))
   local refunded, kept = {}, {}
   if hold.tenant == tenant then
     refunded, kept = returnable.returnable_budgets(tag, hold)

@@ -51,6 +51,7 @@ local function end_expired(tag, returns, now, retention_ms, origin)
   local now_text = time.ms_text(now)
   event_writer.require_event_log(tag)
   journal.require_journal(tag)
+  redis.call('ZCARD', keys.credit_index(tag))
   redis.call('ZREM', hold_record.deadline_index_key(tag, returns.holds[1]), unpack(ids))
   local teller, live_ended = { actor = 'system', request = origin.request, trace = origin.trace }, {}
   if origin.cleanup then

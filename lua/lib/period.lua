@@ -1,5 +1,5 @@
 -- period: the period of a budget, and what its figures are in the next one.
--- @include budget_figures, credit_record, int64, time
+-- @include budget_figures, credit_record, int64, over_limit, time
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the
 -- next period), rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as
@@ -183,7 +183,10 @@ local function state_now(key, scope, period_end, status, now, credits)
     state = budget_figures.parse_budget(key, scope, budget_figures.budget_fields(key))
   end
   if state and has_due then
+    local former, mark = state.remaining, state.is_over_limit
     state.credits, state.credit_effects = credit_record.pass(state, credit_record.parsed(credits), now)
+    state.is_over_limit =
+      over_limit.mark_after(mark, former, state.remaining, state.debt, state.overdraft_limit)
   end
   return state
 end

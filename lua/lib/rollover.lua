@@ -59,19 +59,15 @@ local function roll_over(tag, key, unit, scope, now)
   return #states
 end
 
--- The same for a budget with these two fields, if its period has ended. Returns whether the caller has to read the
--- budget again.
-local function roll_over_if_due(tag, key, unit, scope, period_end, status, now)
-  return period_end and period.is_period_over(key, period_end, status, now)
-    and roll_over(tag, key, unit, scope, now) > 0
-end
-
 -- Lets everything that is due in a budget happen, but for its windows. `credits` is its field. Returns whether the
 -- caller has to read the budget again.
 local function pass_if_due(tag, key, unit, scope, period_end, credits, status, now)
-  local has_rolled = roll_over_if_due(tag, key, unit, scope, period_end, status, now)
-  if credits and has_rolled then
-    credits = redis.call('HGET', key, 'credits')
+  local has_rolled = false
+  if period_end and period.is_period_over(key, period_end, status, now) then
+    has_rolled = roll_over(tag, key, unit, scope, now) > 0
+    -- Credits that end with the period have turned even if no next period is planned.
+    local text = credits and redis.call('HGET', key, 'credits')
+    has_rolled, credits = has_rolled or text ~= credits, text
   end
   return credits and credit_turn.turn_if_due(tag, key, unit, scope, credits, status, now) or has_rolled
 end

@@ -73,8 +73,8 @@ const COUNTS = 'FILTER (WHERE NOT is_superseded)';
 const SUMS: Readonly<Record<(typeof FIGURES)[number], string>> = {
   charged: `sum(charged) ${COUNTS}`,
   reserved: `sum(reserved) ${COUNTS}`,
-  released: `sum(CASE WHEN state = 'RELEASED' THEN reserved - charged END) ${COUNTS}`,
-  expired: `sum(CASE WHEN state = 'EXPIRED' THEN reserved - charged END) ${COUNTS}`,
+  released: `sum(CASE WHEN state = 'RELEASED' THEN reserved - whole_charge END) ${COUNTS}`,
+  expired: `sum(CASE WHEN state = 'EXPIRED' THEN reserved - whole_charge END) ${COUNTS}`,
   count: "count(*) FILTER (WHERE NOT is_superseded AND source <> 'REFUND')",
   refunded: `sum(CASE WHEN source = 'REFUND' THEN -charged END) ${COUNTS}`,
   tokens_input: `sum(tokens_input) ${COUNTS}`,
@@ -87,7 +87,7 @@ const SUMS: Readonly<Record<(typeof FIGURES)[number], string>> = {
 const pointerTo = (name: string): string => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 /** A row for each credit that paid a part of a charge, with that part. Files of 0.7 have no credits. */
-const BY_CREDIT = `SELECT * REPLACE (json_extract_string(credits, '$.' || credit)::BIGINT AS charged)
+const BY_CREDIT = `SELECT * REPLACE (json_extract_string(credits, '$.' || credit)::BIGINT AS charged), charged AS whole_charge
   FROM (
     SELECT *, unnest(json_keys(credits)) AS credit
     FROM (FROM entries UNION ALL BY NAME SELECT NULL::VARCHAR AS credits WHERE false)
@@ -120,7 +120,7 @@ WITH entries AS (
     WHERE ${conditions(query, bound).join('\n    AND ')}
   )
 ), charges AS (
-  ${query.groups.includes('credit') ? BY_CREDIT : 'FROM entries'}
+  ${query.groups.includes('credit') ? BY_CREDIT : 'SELECT *, charged AS whole_charge FROM entries'}
 )
 SELECT ${['is_row', ...names, 'unit', ...figures].join(', ')}
 FROM (SELECT *, true AS is_row${keys.join('')} FROM charges)

@@ -12,7 +12,7 @@ import {
 import { clockAt } from '../support/fixed-clock.js';
 import { createBudget, fund, rollOver, setFrozen } from '../support/governance-client.js';
 import type { LedgerClient } from '../support/ledger-client.js';
-import { assertInvariants, readLedger } from '../support/ledger-state.js';
+import { assertInvariants, readLedger, snapshot } from '../support/ledger-state.js';
 import { useLedger } from '../support/use-ledger.js';
 
 const newLedger = useLedger();
@@ -321,6 +321,16 @@ describe('beside periods', () => {
     await assertInvariants(ledger);
   });
 
+  test('a credit that ends with a period ends once, even if no next one is planned', async () => {
+    const ledger = await withBudget('100', { ...DAY, ends: String(T + DAY_MS) });
+    const id = await granted(ledger, 50, { ends: T + DAY_MS });
+    await ledger.redis.hset(ledger.budgetKeyOf(), 'recurrence', 'a rule', 'boundaries', '');
+    const then = at(ledger, DAY_MS + 500);
+    await fund(then, 0);
+    expect(await became(then, id)).toEqual(['ENDED 0 0 0 50 0']);
+    expect(await then.figures()).toBe('100,0,0,100,0,0,0');
+  });
+
   test('a RESET sets the periods to come without credits, and is refused below what these have', async () => {
     const ledger = await withBudget('100', { ...DAY, ends: String(T + DAY_MS) });
     await granted(ledger, 50);
@@ -369,6 +379,30 @@ describe('funding and debt', () => {
     expect(await voidCredit(ledger, newCreditId(ledger))).toEqual(['NOT_FOUND']);
   });
 
+  test('a void in the ms in which a hold was made keeps the promise of the hold', async () => {
+    const ledger = await withBudget('0');
+    const id = await granted(ledger, 50);
+    const held = await hold(ledger, 20);
+    await voidCredit(ledger, id);
+    expect((await ledger.reserve({ amount: 1 }))[0]).toBe('BUDGET_EXCEEDED');
+    await ledger.commit(held, 20);
+    expect(await became(ledger, id)).toEqual(['VOIDED 0 0 20 0 30']);
+    expect(await ledger.figures()).toBe('0,0,20,20,0,0,0');
+  });
+
+  test('a void after the clock went back keeps the promises of holds, too', async () => {
+    const ledger = await withBudget('10');
+    const [first, second] = [await granted(ledger, 50, { ends: T + 10 }), await granted(ledger, 30)];
+    await hold(ledger, 40);
+    await fund(at(ledger, 10), 0);
+    const back = at(ledger, 5);
+    const late = await hold(back, 40);
+    await voidCredit(back, second);
+    await back.commit(late, 40);
+    expect(await became(back, first, second)).toEqual(['ENDED 0 40 0 10 0', 'VOIDED 0 0 30 0 0']);
+    expect(await back.figures()).toBe('0,40,40,80,0,0,0');
+  });
+
   test('the end of a credit can be moved while it lives', async () => {
     const ledger = await withBudget('0');
     const id = await granted(ledger, 50, { ends: T + 10 });
@@ -408,6 +442,18 @@ describe('refunds', () => {
     await ledger.refund(held, 40);
     expect(await became(ledger, id)).toEqual(['EXHAUSTED 0 0 30 0 0']);
     expect(await ledger.figures()).toBe('120,0,10,130,0,0,0');
+  });
+
+  test('repay first what a RESET took from the base', async () => {
+    const ledger = await withBudget('0');
+    const id = await granted(ledger, 100);
+    const held = await hold(ledger, 50);
+    await ledger.commit(held, 50);
+    await fund(ledger, 50, { operation: 'RESET' });
+    await ledger.refund(held, 50);
+    expect(await became(ledger, id)).toEqual(['ACTIVE 50 0 50 0 0']);
+    expect((await fund(ledger, 10))[0]).toBe('FUNDED');
+    expect(await ledger.figures()).toBe('60,0,0,60,0,0,0');
   });
 
   test('of an ended credit go to the base', async () => {
@@ -511,6 +557,31 @@ describe('bounds and damage', () => {
     expect((await at(ledger, 1001).expire(held.id))[0]).toBe('EXPIRED');
     expect(await ledger.figures()).toBe('105,0,0,105,0,0,0');
   });
+
+  test.each(['commit', 'release', 'expire', 'debit', 'refund'] as const)(
+    'a damaged index of credits ends a %s before it has changed anything',
+    async (kind) => {
+      const ledger = await withBudget('100');
+      const ends = { ends: T + DAY_MS };
+      await granted(ledger, 50, ends);
+      const done = await hold(ledger, 5);
+      await ledger.commit(done, 5);
+      const held = await ledger.hold({ amount: 55, ttlMs: 1000, graceMs: 0 });
+      await fund(ledger, 1);
+      await ledger.redis.set(creditIndexKey(ledger.tag), 'damaged');
+      const before = await snapshot(ledger);
+      const late = at(ledger, 1001);
+      const tried = {
+        commit: () => ledger.commit(held.id, 55),
+        release: () => ledger.release(held.id),
+        expire: () => late.expire(held.id),
+        debit: () => debit(ledger, { amount: 46 }),
+        refund: () => ledger.refund(done, 5),
+      }[kind]();
+      await expect(tried).rejects.toThrow('WRONGTYPE');
+      expect(await snapshot(ledger)).toEqual(before);
+    },
+  );
 
   test('a record is gone 30 days after nothing is left of its credit', async () => {
     const ledger = await withBudget('0');

@@ -192,7 +192,7 @@ class Play {
     );
     if (!isOver) {
       this.voided.add(credit);
-      credit.voided = credit.isActive ? model.end(credit, now) : left;
+      credit.voided = credit.isActive ? model.end(credit, now + 1) : left;
       credit.isOver = true;
       credit.left = 0n;
     }

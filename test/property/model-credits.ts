@@ -118,7 +118,8 @@ export class CreditModel {
     credit.isOver = true;
     credit.left = 0n;
     if (pinned > 0n) {
-      this.pins.push({ credit, ends: at, left: pinned, live: this.reserved });
+      const last = this.pins.at(-1)?.ends ?? 0;
+      this.pins.push({ credit, ends: Math.max(at, last + 1), left: pinned, live: this.reserved });
     }
     this.clip();
     return cut;
@@ -139,7 +140,7 @@ export class CreditModel {
 
   reserve(id: string, amount: bigint, now: number): void {
     this.reserved += amount;
-    this.holds.push({ id, amount, madeAt: now });
+    this.holds.push({ id, amount, madeAt: Math.max(now, ...this.pins.map(({ ends }) => ends)) });
   }
 
   /** Ends a hold, or charges without one. `funded` is what does not become debt. */

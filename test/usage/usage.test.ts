@@ -207,7 +207,7 @@ describe('a report of usage', () => {
       { day: '2026-03-28', credit: 'crd_b', charged: 10 },
     ]);
     expect(await rows({ group_by: 'credit' }, repaid.key)).toMatchObject([
-      { credit: 'crd_c', unit: 'CREDITS', charged: 2 },
+      { credit: 'crd_c', unit: 'CREDITS', charged: 2, reserved: 12, count: 1, refunded: 3 },
     ]);
   });
 

@@ -34,7 +34,7 @@ local function planned_funding(budget, operation, amount, given_spent)
   else
     error('unknown funding operation ' .. operation)
   end
-  if allocated and int64.less(allocated, held) then
+  if (operation == 'RESET' or operation == 'RESET_SPENT') and int64.less(allocated, held) then
     return nil, { 'BUDGET_EXCEEDED' }
   end
   local remaining = allocated and spent and int64.sub(allocated, spent)

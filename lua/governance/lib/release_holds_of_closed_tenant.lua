@@ -50,6 +50,7 @@ local function release_holds_of_closed_tenant(tag, tenant_id, index, reservation
     return ended, outcomes
   end
   journal.require_journal(tag)
+  redis.call('ZCARD', keys.credit_index(tag))
   redis.call('ZREM', index, unpack(ids))
   give_back.write_returns(tag, returns, origin)
   for _, budget in ipairs(returns.budgets) do

@@ -40,7 +40,10 @@ local function take_out(budget, amount, charge, number)
   budget.windows = budget.windows and windows_without(budget.windows, amount, charged_at)
   budget_figures.move_figures(budget, int64.figure(int64.text(int64.add(former, returned))), budget.reserved_figure)
   local paid = budget.credits_text and credit_record.paid_at(charge.credits, number) or {}
-  if #paid > 0 then
+  -- If a RESET took more from the base than it had, that comes back first.
+  local room = int64.sub(int64.sub(budget.allocated, budget.spent), period.held_by_credits(budget))
+  if #paid > 0 and int64.positive(room) then
+    unspent = int64.less(room, unspent) and room or unspent
     budget.credits_text, given =
       credit_record.refund(budget.credits_text, paid, charge.refunded, amount, unspent)
   end

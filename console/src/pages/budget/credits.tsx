@@ -79,8 +79,10 @@ export function Credits({ budget }: { budget: Budget }): ReactNode {
 function BurnOrder({ budget, credits }: { budget: Budget; credits: readonly Credit[] }): ReactNode {
   const { unit, allocated, spent } = budget;
   const whole = BigInt(allocated.amount) - BigInt(spent.amount);
+  // Nothing ends in a closed budget.
   const soon = credits.filter(
-    ({ expires_at: ends }) => ends !== undefined && Date.parse(ends) - serverNowMs() < WEEK_MS,
+    ({ expires_at: ends }) =>
+      budget.status !== 'CLOSED' && ends !== undefined && Date.parse(ends) - serverNowMs() < WEEK_MS,
   );
   const ending = soon.reduce((sum, { remaining }) => sum + BigInt(remaining.amount), 0n);
   return (
