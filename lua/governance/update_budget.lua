@@ -50,13 +50,13 @@ local over = was_over
 if overdraft_limit ~= '' then
   -- For a scope that was over its old limit, only the new limit counts. A flag set by a capped charge means that the
   -- scope ran out of funds: only funds clear it, no limit does.
-  local by_debt = over_limit.debt_over_limit(budget.debt, budget.overdraft_limit)
+  local by_debt = budget_figures.debt_over_limit(budget.debt, budget.overdraft_limit)
   local is_capped = budget.is_over_limit == '1' and not by_debt and not int64.positive(budget.remaining)
   local first = is_capped and budget.reserved ~= '0' and expiry.reclaimed(nil, tag, now, retention_ms, origin)
   if first then
     return first
   end
-  over = over_limit.debt_over_limit(budget.debt, overdraft_limit) or is_capped
+  over = budget_figures.debt_over_limit(budget.debt, overdraft_limit) or is_capped
 end
 event_writer.require_event_log(tag)
 audit_log.require_audit_log(tag)

@@ -126,8 +126,23 @@ local function budget_over_limit(budget)
   return int64.positive(budget.overdraft_limit) and int64.less(budget.overdraft_limit, budget.debt)
 end
 
+-- True if the debt exceeds an overdraft limit above 0.
+local function debt_over_limit(debt, overdraft_limit)
+  return int64.positive(overdraft_limit) and int64.less(overdraft_limit, debt)
+end
+
+-- The mark of a budget that funds were added to or taken from. A capped charge marks a scope that ran out of funds. Any
+-- change that leaves or adds funds clears the mark, but debt above its limit stays over limit.
+local function mark_after(mark, former_remaining, remaining, debt, overdraft_limit)
+  if debt_over_limit(debt, overdraft_limit) then
+    return '1'
+  end
+  return (int64.positive(remaining) or int64.less(former_remaining, remaining)) and '0' or mark
+end
+
 return {
   balance_text = balance_text, budget_fields = budget_fields, budget_over_limit = budget_over_limit,
-  copy_budget = copy_budget, is_balanced = is_balanced, move_figures = move_figures, parse_budget = parse_budget,
+  copy_budget = copy_budget, debt_over_limit = debt_over_limit, is_balanced = is_balanced,
+  mark_after = mark_after, move_figures = move_figures, parse_budget = parse_budget,
   read_budget = read_budget, require_balanced = require_balanced,
 }

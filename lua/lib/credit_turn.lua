@@ -1,5 +1,5 @@
 -- credit_turn: what lets credits start and end, and writes what becomes of them. lua/lib/credit_record.lua computes it.
--- @include budget_figures, credit_record, event_writer, extras, int64, keys, new_figures, over_limit, time, waking
+-- @include budget_figures, credit_record, event_writer, extras, int64, keys, new_figures, time, waking
 --
 -- Like a rollover, a turn is a change of its own: whichever script comes first after the moment makes it. A record, a
 -- hash, has what is known of a credit beside its budget's field `credits`: the grant, `lapsed` and `voided`, and once
@@ -85,8 +85,8 @@ end
 -- Gives a budget these figures and credits, with the events that follow. `former` has the figures before.
 local function write_turn(tag, tenant, unit, former, figures, credits, effects, origin, now)
   local key, scope = former.key, former.scope
-  figures.is_over_limit = over_limit.mark_after(former.is_over_limit, former.remaining, figures.remaining, figures.debt,
-    former.overdraft_limit)
+  figures.is_over_limit = budget_figures.mark_after(former.is_over_limit, former.remaining, figures.remaining,
+    figures.debt, former.overdraft_limit)
   redis.call('HSET', key, 'allocated', figures.allocated, 'remaining', figures.remaining, 'spent', figures.spent,
     'debt', figures.debt, 'is_over_limit', figures.is_over_limit, 'updated_at', time.ms_text(now))
   write_credits(key, credit_record.text_of(credits))

@@ -1,5 +1,5 @@
 -- period: the period of a budget, and what its figures are in the next one.
--- @include budget_figures, credit_record, int64, over_limit, time
+-- @include budget_figures, credit_record, int64, time
 --
 -- A budget with a period has four more fields: period_start and period_end (instants in ms; the end is the start of the
 -- next period), rollover_policy, and period_allocated, the allocation of each new period. The next period is as long as
@@ -115,13 +115,8 @@ local function rolled_over(budget, starts, ends, count)
     -- change.
     allocated, remaining = int64.sub(budget.allocated, budget.spent), budget.remaining
   end
-  -- As after a funding operation: funds clear the mark of a capped charge, but debt above its limit stays over limit.
-  local over = budget.is_over_limit
-  if int64.positive(budget.overdraft_limit) and int64.less(budget.overdraft_limit, budget.debt) then
-    over = '1'
-  elseif int64.positive(remaining) or int64.less(budget.remaining, remaining) then
-    over = '0'
-  end
+  local over = budget_figures.mark_after(budget.is_over_limit, budget.remaining, remaining, budget.debt,
+    budget.overdraft_limit)
   return { scope = budget.scope, starts = starts, ends = ends, base = budget.base, policy = budget.policy,
     held_by_credits = budget.held_by_credits, allocated = allocated, remaining = remaining,
     reserved = budget.reserved, spent = '0', debt = budget.debt,
@@ -186,7 +181,7 @@ local function state_now(key, scope, period_end, status, now, credits)
     local former, mark = state.remaining, state.is_over_limit
     state.credits, state.credit_effects = credit_record.pass(state, credit_record.parsed(credits), now)
     state.is_over_limit =
-      over_limit.mark_after(mark, former, state.remaining, state.debt, state.overdraft_limit)
+      budget_figures.mark_after(mark, former, state.remaining, state.debt, state.overdraft_limit)
   end
   return state
 end

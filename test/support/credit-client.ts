@@ -141,3 +141,14 @@ export async function creditsOf(ledger: LedgerClient, scope = ledger.scope()): P
     };
   });
 }
+
+/** What became of each credit, in the order of the ids given: left, pinned, consumed, lapsed, voided. */
+export async function became(ledger: LedgerClient, ...ids: string[]): Promise<string[]> {
+  const shown = await creditsOf(ledger);
+  return ids.map((id) => {
+    const credit = shown.find((one) => one.id === id);
+    return credit === undefined
+      ? 'gone'
+      : [credit.status, credit.left, credit.pinned, credit.consumed, credit.lapsed, credit.voided].join(' ');
+  });
+}

@@ -1,5 +1,5 @@
 -- funding: how CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT change a budget, with their writes and events.
--- @include event_writer, expiry, int64, new_figures, over_limit, waking
+-- @include budget_figures, event_writer, expiry, int64, new_figures, waking
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
 -- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining
@@ -46,7 +46,7 @@ local function planned_funding(budget, operation, amount, given_spent)
   return { scope = budget.scope, allocated = allocated, remaining = remaining, reserved = budget.reserved,
     spent = spent, debt = debt, overdraft_limit = budget.overdraft_limit,
     is_over_limit =
-      over_limit.mark_after(budget.is_over_limit, budget.remaining, remaining, debt, budget.overdraft_limit) }
+      budget_figures.mark_after(budget.is_over_limit, budget.remaining, remaining, debt, budget.overdraft_limit) }
 end
 
 -- The reply of a script that has reclaimed due holds, or nil: what is held can have decided what was planned only if

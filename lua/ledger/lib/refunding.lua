@@ -1,5 +1,5 @@
 -- refunding: takes what was charged back out of a budget, in memory.
--- @include budget_figures, credit_record, int64, over_limit, period
+-- @include budget_figures, credit_record, int64, period
 --
 -- Debt is repaid first, as by a CREDIT; then `spent` goes down. What was spent in a period that has ended since, or was
 -- reset, does not stand any more, so nothing of it comes back; debt outlives periods. A window counts less only if it
@@ -49,7 +49,7 @@ local function take_out(budget, amount, charge, number)
   end
   if budget.returned ~= '0' then
     budget.is_over_limit =
-      over_limit.mark_after(budget.is_over_limit, former, budget.remaining, budget.debt, budget.overdraft_limit)
+      budget_figures.mark_after(budget.is_over_limit, former, budget.remaining, budget.debt, budget.overdraft_limit)
   end
   return given
 end

@@ -186,6 +186,11 @@ export const BUDGETS = {
       find: 'return int64.positive(budget.overdraft_limit) and int64.less(budget.overdraft_limit, budget.debt)',
       put: 'return int64.positive(budget.overdraft_limit) and not int64.less(budget.debt, budget.overdraft_limit)',
     },
+    {
+      what: 'new funds do not clear the mark of a capped charge',
+      find: "and '0' or mark",
+      put: 'and mark or mark',
+    },
   ],
   'governance/lib/funding.lua': [
     {

@@ -81,11 +81,4 @@ export const REFUNDS = {
       put: 'path',
     },
   ],
-  'lib/over_limit.lua': [
-    {
-      what: 'new funds do not clear the mark of a capped charge',
-      find: "and '0' or mark",
-      put: 'and mark or mark',
-    },
-  ],
 };
