@@ -11,8 +11,8 @@
 -- @include  credit_record, int64, keys, period, time
 --
 -- live is the budget's field `credits`, as it is now. Each credit is the fields and values of its record with the
--- separator 0x1f between them, credit_id first. What has happened to it and is not written yet follows: the last of two
--- values holds.
+-- separator 0x1f between them, credit_id first; a record that is gone or none has nothing else. What has happened to it
+-- and is not written yet follows: the last of two values holds.
 local budget, scope, unit, limit = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local BETWEEN, LIVE = '\31', 128
 local STATUS_OF = { ended = 'ENDED', exhausted = 'EXHAUSTED' }
@@ -38,14 +38,16 @@ for _, lapse in ipairs(effects.lapses) do
 end
 local index = keys.credits_of(tag, unit, scope)
 local ids = redis.call('ZRANGEBYSCORE', index, 0, 0, 'LIMIT', 0, LIVE)
-local ended = redis.call('ZREVRANGEBYSCORE', index, '+inf', '(0', 'LIMIT', 0, limit + 1)
+local ended = redis.call('ZREVRANGEBYSCORE', index, '+inf', '(' .. time.ms_text(time.redis_ms()), 'LIMIT', 0,
+  limit + 1)
 local reply = { 'FOUND', time.ms_text(now), live, #ended > limit and '1' or '0' }
 for i = 1, math.min(#ended, limit) do
   ids[#ids + 1] = ended[i]
 end
 for _, id in ipairs(ids) do
   local record = redis.pcall('HGETALL', keys.credit(tag, id))
-  if not record.err and #record > 0 then
+  record = record.err and {} or record
+  if #record > 0 then
     if status_of[id] then
       record[#record + 1], record[#record + 2] = 'status', status_of[id]
       record[#record + 1], record[#record + 2] = 'ended_at', time.ms_text(now)
@@ -53,7 +55,7 @@ for _, id in ipairs(ids) do
     if lapsed_of[id] then
       record[#record + 1], record[#record + 2] = 'lapsed', lapsed_of[id]
     end
-    reply[#reply + 1] = 'credit_id' .. BETWEEN .. id .. BETWEEN .. table.concat(record, BETWEEN)
   end
+  reply[#reply + 1] = 'credit_id' .. BETWEEN .. id .. BETWEEN .. table.concat(record, BETWEEN)
 end
 return reply

@@ -93,8 +93,8 @@ else
     end
   end
   budgets = shared_budgets.copies_of(budgets)
-  local made_at = tonumber(redis.call('HGET', reservation, field.created_at) or '')
-  charge, over = charging.charge_of(budgets, hold.amount, actual, policy, marks, made_at or math.huge)
+  charge, over = charging.charge_of(budgets, hold.amount, actual, policy, marks,
+    credit_record.made_at_of(budgets, reservation))
 end
 if not charge then
   return over

@@ -107,7 +107,7 @@ for _, budget in ipairs(budgets) do
   end
   local allocated = budget.allocated_figure
   if budget.credits_text then
-    made_at = made_at or tonumber(redis.call('HGET', reservation, field.created_at) or '') or math.huge
+    made_at = made_at or credit_record.made_at_of(budgets, reservation)
     remaining = int64.sub(remaining, credit_record.leave(budget, reserved, made_at, held, 0))
   end
   budget_figures.move_figures(budget, remaining, reserved)

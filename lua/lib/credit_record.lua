@@ -1,5 +1,5 @@
 -- credit_record: the credits of a budget, in memory: parts of its allocation that burn in an order, and end.
--- @include int64, kept
+-- @include field, int64, kept
 --
 -- A budget with credits has one more field, `credits`: the next moment of any of them in ms, or nothing; the credits
 -- that have not ended, in the order in which they burn; and pins, oldest first. Between the three stands |, between
@@ -413,6 +413,17 @@ local function with(credits, credit)
   return credits
 end
 
+-- When the hold of this record was made, as far as credits of its budgets have to know. If it is not known, the hold
+-- draws on no pin.
+local function made_at_of(budgets, reservation)
+  for _, budget in ipairs(budgets) do
+    if budget.credits_text then
+      return tonumber(redis.call('HGET', reservation, field.created_at) or '') or math.huge
+    end
+  end
+  return math.huge
+end
+
 -- When a hold on these budgets is made, at `now` by the clock: at or after the ends of their pins, even if the clock
 -- has gone back since. So it never draws on one.
 local function made_at(budgets, now)
@@ -428,6 +439,7 @@ end
 return {
   MOST = MOST, copy = copy_credits, end_credit = end_credit, has_same_moment = has_same_moment, held = held,
   is_due = is_due,
-  leave = leave, made_at = made_at, new_effects = new_effects, paid_at = paid_at, paid_text = paid_text,
+  leave = leave, made_at = made_at, made_at_of = made_at_of,
+  new_effects = new_effects, paid_at = paid_at, paid_text = paid_text,
   parsed = parsed, pass = pass, place_of = place_of, refund = refund, text_of = text_of, with = with,
 }

@@ -368,4 +368,11 @@ test('a damaged record is left out of the list, and named', async () => {
   const answer = await list(tenant);
   expect(expectStatus(answer, 200).credits).toMatchObject([{ credit_id: whole.credit_id }]);
   expect(answer.headers.get('x-holdfast-skipped-records')).toBe(`credit=${id}`);
+  for (const damage of ['gone', 'no record']) {
+    await on.holds.redis.del(creditKey(on.holds.tagOfTenant(tenant.id), id));
+    if (damage === 'no record') {
+      await on.holds.redis.set(creditKey(on.holds.tagOfTenant(tenant.id), id), 'x');
+    }
+    expect((await list(tenant)).headers.get('x-holdfast-skipped-records')).toBe(`credit=${id}`);
+  }
 });

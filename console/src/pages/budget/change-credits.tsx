@@ -6,6 +6,7 @@ import type { Budget, Credit } from '../../api/types';
 import { amountOf, amountProblem, formatAmount, parseAmount } from '../../parts/amount';
 import { ChangeDialog } from '../../parts/change-dialog';
 import { type Field, useForm } from '../../parts/form';
+import { Reason } from './changes';
 
 export const CREDITS = '/ops/budgets/credits';
 const MOST_PRIORITY = 100;
@@ -136,13 +137,7 @@ export function VoidCredit({
       ]}
     >
       <p>Live holds keep what they may need of it; the rest leaves the allocation now.</p>
-      <TextInput
-        label="Reason"
-        description="For the audit log"
-        value={reason}
-        maxLength={512}
-        onChange={(event) => setReason(event.currentTarget.value)}
-      />
+      <Reason value={reason} onChange={setReason} />
     </ChangeDialog>
   );
 }

@@ -19,7 +19,7 @@ const OPERATIONS: Readonly<Record<Operation, string>> = {
   REPAY_DEBT: 'Repay debt',
 };
 
-function Reason({ value, onChange }: { value: string; onChange: (value: string) => void }): ReactNode {
+export function Reason({ value, onChange }: { value: string; onChange: (value: string) => void }): ReactNode {
   return (
     <TextInput
       label="Reason"
