@@ -429,8 +429,10 @@ end
 local function made_at(budgets, now)
   for i = 1, #budgets do
     local text = budgets[i].credits_text
-    for _, pin in ipairs(text and parsed(text).pins or {}) do
-      now = math.max(now, pin.ends)
+    if text then
+      for _, pin in ipairs(parsed(text).pins) do
+        now = math.max(now, pin.ends)
+      end
     end
   end
   return now
