@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHORT } from './duration.mjs';
 import { circumstances, figuresTable, sectionText, today, watched } from './report.mjs';
-import { RESULTS, marked, updatePage } from './summary.mjs';
+import { RESULTS, marked, updatePages } from './summary.mjs';
 
 /** @typedef {import('./types.ts').Result} Result */
 
@@ -58,7 +58,7 @@ export async function recordAll() {
   }
   process.stdout.write(`The figures are in ${file}.\n`);
   if (!SHORT) {
-    updatePage();
+    updatePages();
   }
 }
 

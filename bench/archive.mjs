@@ -36,7 +36,7 @@ const TURN_SECONDS = 3;
 /** @returns {Promise<import('./types.ts').Measured>} */
 export async function measure() {
   const compared = await compare({}, WITHOUT, IN_TURN);
-  const { rate, rows, lag, store } = await Harness.with({}, keepUp);
+  const { rate, lag, store } = await Harness.with({}, keepUp);
   return {
     title: 'Archive',
     command: 'npm run bench -- archive',
@@ -71,10 +71,6 @@ export async function measure() {
         atMost: onTimeSeconds(rate),
         isHeadline: true,
       }),
-      // They come a file at a time.
-      aim('rows archived a second beside the load', [rows], {
-        atLeast: Math.max(0, rate - FILE_ROWS / SECONDS),
-      }),
     ],
   };
 }
@@ -105,19 +101,14 @@ async function keepUp(harness) {
     await harness.paced(rate, HEAD_START_SECONDS, { perRequest: PER_REQUEST });
     lag = await lagOf(port);
   }
-  const before = await archivedRows(port);
-  const { elapsed_s: elapsed } = await harness.paced(rate, SECONDS, { perRequest: PER_REQUEST });
-  const rows = ((await archivedRows(port)) - before) / elapsed;
-  return { rate, rows, lag: await lagOf(port), store: await storeOf(harness.redis) };
+  await harness.paced(rate, SECONDS, { perRequest: PER_REQUEST });
+  return { rate, lag: await lagOf(port), store: await storeOf(harness.redis) };
 }
 
 /** How old the oldest entry is before its file is written. */
 const onTimeSeconds = (/** @type {number} */ rate) => SETTLE_SECONDS + FILE_ROWS / rate + TURN_SECONDS;
 
 const lagOf = (/** @type {number} */ port) => metric(port, 'holdfast_archive_lag_seconds{');
-
-const archivedRows = (/** @type {number} */ port) =>
-  metric(port, 'holdfast_archive_rows_total{stream="charges",');
 
 /**
  * 0 if it has never moved.

@@ -1,6 +1,6 @@
 // npm run bench -- <name> [options]: runs one benchmark on a separate Holdfast on loopback, bounded in time,
-// and prints its figures. `against` compares this checkout with another commit. `all` runs every one and records the figures; `summary` updates docs/performance.md
-// from the newest record. Without a name, it lists the benchmarks. Exit codes: 0 measured; 1 not measured, or a limit was missed.
+// and prints its figures. `against` compares this checkout with another commit. `all` runs every one and records the figures; `summary` updates README.md and
+// docs/performance.md from the newest record. Without a name, it lists the benchmarks. Exit codes: 0 measured; 1 not measured, or a limit was missed.
 import {
   SetupError,
   checkNode,
@@ -12,7 +12,7 @@ import {
 import { measureAgainst, readPlan } from './against.mjs';
 import { BENCHMARKS, recordAll } from './all.mjs';
 import { circumstances, sectionText, today, watched } from './report.mjs';
-import { updatePage } from './summary.mjs';
+import { updatePages } from './summary.mjs';
 
 const COMMANDS = [...Object.keys(BENCHMARKS), 'all', 'against', 'summary'];
 
@@ -60,7 +60,7 @@ runCommand(async () => {
   } else if (name === 'all') {
     await recordAll();
   } else if (measure === undefined) {
-    updatePage();
+    updatePages();
   } else {
     print(await watched(() => measure(options)));
   }

@@ -1,12 +1,15 @@
-// docs/performance.md shows the summary of the newest report under bench/results, word for word.
+// docs/performance.md shows the summary of the newest report under bench/results, word for word; README.md takes single figures from it.
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const PAGE = join(ROOT, 'docs', 'performance.md');
+const README = join(ROOT, 'README.md');
 export const RESULTS = join(ROOT, 'bench', 'results');
 const MARKED = /(<!-- benchmarks -->\n)([^]*?)(\n<!-- \/benchmarks -->)/;
+/** A figure of the summary by its name, without the range of its rounds. */
+const FIGURE = /<!-- figure: (.+?) -->.*?<!-- \/figure -->/g;
 
 /**
  * A summary between the markers by which it is found again.
@@ -44,22 +47,50 @@ function currentSummary() {
   return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](../bench/results/${basename(report)}).`;
 }
 
-export function updatePage() {
+/** @returns {string} the page as it should be */
+function currentPage() {
   summaryOf(PAGE);
   const summary = currentSummary();
-  writeFileSync(
-    PAGE,
-    readFileSync(PAGE, 'utf8').replace(
-      MARKED,
-      (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${summary}${end}`,
-    ),
+  return readFileSync(PAGE, 'utf8').replace(
+    MARKED,
+    (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${summary}${end}`,
   );
 }
 
-// Run as a program, it changes nothing and says whether the page is up to date.
-if (process.argv[1] === fileURLToPath(import.meta.url) && summaryOf(PAGE) !== currentSummary()) {
+/**
+ * @returns {string} the README as it should be
+ * @throws Error when the report lacks one of its figures
+ */
+function currentReadme() {
+  const summary = summaryOf(newestReport());
+  const version = /Holdfast ([\d.]+)/.exec(summary)?.[1];
+  const figures = new Map(
+    [...summary.matchAll(/^\| (.+?) \| (.+?)(?: \(.*?\))? \|/gm)].map(([, name, measured]) => [
+      name,
+      measured,
+    ]),
+  ).set('version', version);
+  return readFileSync(README, 'utf8').replaceAll(FIGURE, (_, /** @type {string} */ name) => {
+    const measured = figures.get(name);
+    if (measured === undefined) {
+      throw new Error(`the newest report has no figure "${name}", which README.md shows`);
+    }
+    return `<!-- figure: ${name} -->${measured}<!-- /figure -->`;
+  });
+}
+
+export function updatePages() {
+  writeFileSync(PAGE, currentPage());
+  writeFileSync(README, currentReadme());
+}
+
+// Run as a program, it changes nothing and says whether the pages are up to date.
+if (
+  process.argv[1] === fileURLToPath(import.meta.url) &&
+  (readFileSync(PAGE, 'utf8') !== currentPage() || readFileSync(README, 'utf8') !== currentReadme())
+) {
   process.stderr.write(
-    'docs/performance.md does not show the newest report; `npm run bench -- summary` updates it\n',
+    'README.md or docs/performance.md does not show the newest report; `npm run bench -- summary` updates them\n',
   );
   process.exitCode = 1;
 }

@@ -48,7 +48,7 @@ test('the table of permissions is the list of the code, with its words and defau
   );
 });
 
-test('docs/performance.md shows the summary of the newest report', () => {
+test('README.md and docs/performance.md show the figures of the newest report', () => {
   const program = fileURLToPath(new URL('bench/summary.mjs', root));
   const { status, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
