@@ -1,15 +1,14 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { apiKeyExpiryKey, eventLogKey, RedisService } from '../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
-import { PartitionWalk, type Turn, Worker } from '../worker/index.js';
+import { PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { type AuditLog, LOGS } from '../audit/index.js';
 import { RETENTION_METRICS } from './retention.metrics.js';
 
 const TRIM_INTERVAL_MS = 60_000;
 const EXPIRY_INTERVAL_MS = 10_000;
-const BUDGET_MS = 500;
 /** Entries that one script removes: about two milliseconds of Redis' time. */
 const ENTRIES_A_RUN = 250;
 /** Expired API keys that one script handles. Each one gets an event. */
@@ -23,11 +22,11 @@ const UNREAD_FACTOR = 2;
  * Redis.
  */
 @Injectable()
-export class LogJanitor implements OnModuleInit {
+export class LogJanitor {
+  readonly trimEvents: PartitionRun;
+  readonly trimAuditLog: PartitionRun;
+  readonly expireKeys: PartitionRun;
   private readonly counts: Instruments<typeof RETENTION_METRICS>;
-  private readonly eventWalk: PartitionWalk;
-  private readonly auditWalk: PartitionWalk;
-  private readonly expiryWalk: PartitionWalk;
   private readonly eventRetentionMs: number;
   private readonly retentionMs: Readonly<Record<AuditLog, number>>;
   private heldLogs = 0;
@@ -35,7 +34,7 @@ export class LogJanitor implements OnModuleInit {
   constructor(
     private readonly redis: RedisService,
     metrics: MetricsRegistry,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.counts = metrics.of(RETENTION_METRICS);
@@ -46,62 +45,31 @@ export class LogJanitor implements OnModuleInit {
       'audit-brief': Math.min(config.auditLogBriefRetentionMs, config.auditLogRetentionMs),
       refused: DAY_MS,
     };
-    this.eventWalk = new PartitionWalk({
+    this.trimEvents = jobs.add({
+      name: 'event_retention',
+      intervalMs: TRIM_INTERVAL_MS,
       undone: 'not trimmed',
-      visit: async (tag) => (await this.trimEventsOf(tag)) || undefined,
+      visit: (tag) => this.trimEventsOf(tag),
       cut: () => this.counts.cuts.inc({ job: 'event_retention' }),
       ended: () => {
         this.counts.heldLogs.set(this.heldLogs);
         this.heldLogs = 0;
       },
     });
-    this.auditWalk = new PartitionWalk({
+    this.trimAuditLog = jobs.add({
+      name: 'audit_log_retention',
+      intervalMs: TRIM_INTERVAL_MS,
       undone: 'not trimmed',
-      visit: async (tag) => (await this.trimAuditLogOf(tag)) || undefined,
+      visit: (tag) => this.trimAuditLogOf(tag),
       cut: () => this.counts.cuts.inc({ job: 'audit_log_retention' }),
     });
-    this.expiryWalk = new PartitionWalk({
+    this.expireKeys = jobs.add({
+      name: 'api_key_expiry',
+      intervalMs: EXPIRY_INTERVAL_MS,
       undone: 'keys not expired',
-      visit: async (tag) => (await this.expireKeysOf(tag)) || undefined,
+      visit: (tag) => this.expireKeysOf(tag),
       cut: () => this.counts.cuts.inc({ job: 'api_key_expiry' }),
     });
-  }
-
-  onModuleInit(): void {
-    const role = 'janitor';
-    this.worker.addRegular({
-      name: 'event_retention',
-      role,
-      intervalMs: TRIM_INTERVAL_MS,
-      run: (turn) => this.trimEvents(BUDGET_MS, turn),
-    });
-    this.worker.addRegular({
-      name: 'audit_log_retention',
-      role,
-      intervalMs: TRIM_INTERVAL_MS,
-      run: (turn) => this.trimAuditLog(BUDGET_MS, turn),
-    });
-    this.worker.addRegular({
-      name: 'api_key_expiry',
-      role,
-      intervalMs: EXPIRY_INTERVAL_MS,
-      run: (turn) => this.expireKeys(BUDGET_MS, turn),
-    });
-  }
-
-  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
-  async trimEvents(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.eventWalk.run(this.redis.partitions, budgetMs, turn);
-  }
-
-  /** Same for the audit logs. */
-  async trimAuditLog(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.auditWalk.run(this.redis.partitions, budgetMs, turn);
-  }
-
-  /** Same for expired API keys. */
-  async expireKeys(budgetMs = BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.expiryWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
   private async trimEventsOf(tag: string): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   journalKey,
@@ -10,12 +10,11 @@ import {
   toStoreError,
 } from '../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
-import { MAINTENANCE_METRICS, PartitionWalk, type Turn, Worker } from '../worker/index.js';
+import { type LeaveOut, MAINTENANCE_METRICS, PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { RETENTION_METRICS } from './retention.metrics.js';
 
 /** Together with the duration of a run, this is how long an index entry may outlive its record. */
 const TRIM_INTERVAL_MS = 60_000;
-const TRIM_BUDGET_MS = 500;
 /** Entries that one script examines: a fraction of a millisecond if their records exist. */
 const EXAMINED_A_RUN = 500;
 
@@ -37,58 +36,42 @@ const START: TrimPlace = { tenant: '', walkedMs: '', walkedId: '' };
  * Both are bounded by count and time, and continue where they stopped.
  */
 @Injectable()
-export class RecordJanitor implements OnModuleInit {
+export class RecordJanitor {
+  /** A damaged index is left out. */
+  readonly trim: PartitionRun;
+  readonly pack: PartitionRun;
   private readonly counts: Instruments<typeof RETENTION_METRICS>;
   private readonly retentionMs: number;
-  private readonly trimWalk: PartitionWalk<TrimPlace>;
-  private readonly packWalk: PartitionWalk;
   /** The partitions without anything to pack when the run began. */
   private packed: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
     this.counts = metrics.of(RETENTION_METRICS);
     this.retentionMs = config.auditRetentionMs;
-    this.trimWalk = new PartitionWalk({
+    this.trim = jobs.add<TrimPlace>({
+      name: 'audit_retention',
+      intervalMs: TRIM_INTERVAL_MS,
       undone: 'not trimmed',
-      visit: (tag, place) => this.trimOf(tag, place),
+      visit: (tag, place = START, { leaveOut }) => this.trimOf(tag, place, leaveOut),
       cut: () => this.counts.cuts.inc({ job: 'audit_retention' }),
     });
-    this.packWalk = new PartitionWalk({
+    this.pack = jobs.add({
+      name: 'record_packing',
+      intervalMs: PACK_INTERVAL_MS,
+      budgetMs: PACK_BUDGET_MS,
       undone: 'not packed',
-      visit: async (tag) => (await this.packOf(tag)) || undefined,
+      before: () => this.findUnpacked(),
+      visit: (tag) => this.packOf(tag),
       cut: () => this.counts.cuts.inc({ job: 'record_packing' }),
     });
   }
 
-  onModuleInit(): void {
-    this.worker.addRegular({
-      name: 'audit_retention',
-      role: 'janitor',
-      intervalMs: TRIM_INTERVAL_MS,
-      run: (turn) => this.trim(TRIM_BUDGET_MS, turn),
-    });
-    this.worker.addRegular({
-      name: 'record_packing',
-      role: 'janitor',
-      intervalMs: PACK_INTERVAL_MS,
-      run: (turn) => this.pack(PACK_BUDGET_MS, turn),
-    });
-  }
-
-  /**
-   * One pass over all partitions, or as much of it as the time allows. A damaged index is left out.
-   * @throws as PartitionWalk does
-   */
-  async trim(budgetMs = TRIM_BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.trimWalk.run(this.redis.partitions, budgetMs, turn);
-  }
-
-  private async trimOf(tag: string, place: TrimPlace = START): Promise<TrimPlace | undefined> {
+  private async trimOf(tag: string, place: TrimPlace, leaveOut: LeaveOut): Promise<TrimPlace | undefined> {
     const reply = await this.redis.scripts.call(
       'trim_reservation_index',
       { tenantIndex: tenantIndexKey(tag) },
@@ -96,18 +79,16 @@ export class RecordJanitor implements OnModuleInit {
     );
     this.counts.examined.inc(reply.examined);
     this.metrics.of(MAINTENANCE_METRICS).trimmed.inc(reply.removed);
-    reply.damaged.forEach((name) => this.trimWalk.leaveOut(`tenant ${name}`));
+    reply.damaged.forEach((name) => leaveOut(`tenant ${name}`));
     const { tenant, walkedMs = '', walkedId = '' } = reply;
     return tenant === undefined ? undefined : { tenant, walkedMs, walkedId };
   }
 
-  /** Follows the journals and packs records for as long as the time allows. @throws as PartitionWalk does */
-  async pack(budgetMs = PACK_BUDGET_MS, turn?: Turn): Promise<void> {
+  private async findUnpacked(): Promise<void> {
     const tags = Array.from({ length: this.redis.partitions }, (_, partition) => tagOfPartition(partition));
     const lengths = await Promise.all(tags.map((tag) => this.unpackedIn(tag)));
     this.counts.toPack.set(lengths.reduce((sum, length) => sum + length, 0));
     this.packed = new Set(tags.filter((_, index) => lengths[index] === 0));
-    await this.packWalk.run(this.redis.partitions, budgetMs, turn);
   }
 
   /**

@@ -7,7 +7,7 @@ import {
   tenantIndexKey,
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
-import { PartitionJobs } from './partition-jobs.js';
+import { PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { SPIKE_METRICS } from './spikes.metrics.js';
 import { runsOf, watchedBy, type Watched } from './thresholds.js';
 import { MetricsRegistry } from '../telemetry/index.js';
@@ -34,8 +34,7 @@ interface Place {
  */
 @Injectable()
 export class BurnRates {
-  /** One pass over all partitions, or as much of it as the time in ms allows. @throws StoreUnavailable */
-  readonly check: (budgetMs: number) => Promise<void>;
+  readonly check: PartitionRun;
 
   constructor(
     private readonly redis: RedisService,
@@ -43,9 +42,13 @@ export class BurnRates {
     private readonly metrics: MetricsRegistry,
     jobs: PartitionJobs,
   ) {
-    this.check = jobs.add('burn_rates', INTERVAL_MS, (tag, place: Place | undefined) =>
-      this.checkPart(tag, place),
-    );
+    this.check = jobs.add<Place>({
+      name: 'burn_rates',
+      intervalMs: INTERVAL_MS,
+      undone: 'not checked',
+      visit: (tag, place) => this.checkPart(tag, place),
+      cut: () => metrics.of(SPIKE_METRICS).cuts.inc(),
+    });
   }
 
   /** Checks a few budgets, or finds the next tenants. Returns where to go on in the partition. */

@@ -4,7 +4,6 @@ import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { WebhooksModule } from '../webhooks/index.js';
 import { Worker, WorkerModule } from '../worker/index.js';
 import { BurnRates } from './burn-rates.js';
-import { PartitionJobs } from './partition-jobs.js';
 import { ServiceRates } from './service-rates.js';
 import { TenantRates } from './tenant-rates.js';
 
@@ -13,7 +12,7 @@ const SERVICE_RATES_MS = 10_000;
 /** Events of rates and latencies that exceed a threshold. */
 @Module({
   imports: [AuthModule, WebhooksModule, WorkerModule],
-  providers: [BurnRates, PartitionJobs, ServiceRates, TenantRates],
+  providers: [BurnRates, ServiceRates, TenantRates],
 })
 export class SpikesModule implements OnModuleInit {
   constructor(

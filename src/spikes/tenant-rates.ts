@@ -8,7 +8,7 @@ import {
   reservationIndexKey,
 } from '../redis/index.js';
 import { SubscriptionCache } from '../webhooks/index.js';
-import { PartitionJobs } from './partition-jobs.js';
+import { PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { SPIKE_METRICS } from './spikes.metrics.js';
 import { LEAST_EVENTS, runsOf, watchedBy } from './thresholds.js';
 import { MetricsRegistry } from '../telemetry/index.js';
@@ -32,8 +32,7 @@ const METRICS = [
  */
 @Injectable()
 export class TenantRates {
-  /** One pass over all partitions, or as much of it as the time in ms allows. @throws StoreUnavailable */
-  readonly count: (budgetMs: number) => Promise<void>;
+  readonly count: PartitionRun;
 
   constructor(
     private readonly redis: RedisService,
@@ -41,11 +40,13 @@ export class TenantRates {
     private readonly metrics: MetricsRegistry,
     jobs: PartitionJobs,
   ) {
-    this.count = jobs.add(
-      'tenant_rates',
-      INTERVAL_MS,
-      async (tag) => (await this.countPartition(tag)) || undefined,
-    );
+    this.count = jobs.add({
+      name: 'tenant_rates',
+      intervalMs: INTERVAL_MS,
+      undone: 'not checked',
+      visit: (tag) => this.countPartition(tag),
+      cut: () => metrics.of(SPIKE_METRICS).cuts.inc(),
+    });
   }
 
   private async countPartition(tag: string): Promise<boolean> {

@@ -4,14 +4,21 @@ import type { Turn } from './worker.js';
 /** How many of those that a pass has left out an error names. */
 const LEFT_OUT_NAMED = 10;
 
+/** Leaves a damaged part out of this pass. */
+export type LeaveOut = (name: string, error?: unknown) => void;
+
 export interface Visitor<Place> {
   /** What is said of what a pass has left out, as in `not trimmed: partition 00`. */
   readonly undone: string;
   /**
    * Works on a bounded part of a partition, from where the visit before ended.
-   * @returns where to go on; undefined at the partition's end
+   * @returns where to go on; undefined or false at the partition's end
    */
-  readonly visit: (tag: string, place: Place | undefined, partition: number) => Promise<Place | undefined>;
+  readonly visit: (
+    tag: string,
+    place: Place | undefined,
+    more: { readonly partition: number; readonly leaveOut: LeaveOut },
+  ) => Promise<Place | false | undefined>;
   /** Called when a run ends before its pass does. */
   readonly cut?: () => void;
   /** Called at the end of each pass. */
@@ -36,10 +43,9 @@ export class PartitionWalk<Place = true> {
 
   constructor(private readonly visitor: Visitor<Place>) {}
 
-  /** Leaves a damaged part out of this pass. Called by a visit. */
-  leaveOut(name: string, error?: unknown): void {
+  readonly leaveOut: LeaveOut = (name, error) => {
     this.found.set(name, error);
-  }
+  };
 
   /**
    * Begins a pass over these partitions.
@@ -86,9 +92,9 @@ export class PartitionWalk<Place = true> {
 
   private async visitOne(number: number, place: Place | undefined): Promise<boolean> {
     const code = partitionCode(number);
-    let next: Place | undefined;
+    let next: Place | false | undefined;
     try {
-      next = await this.visitor.visit(tagOf(code), place, number);
+      next = await this.visitor.visit(tagOf(code), place, { partition: number, leaveOut: this.leaveOut });
     } catch (error) {
       if (error instanceof StoreUnavailable) {
         throw error;
@@ -97,10 +103,11 @@ export class PartitionWalk<Place = true> {
     }
     // At the end of the queue: the others come first.
     this.pending.delete(number);
-    if (next !== undefined) {
-      this.pending.set(number, next);
+    if (next === undefined || next === false) {
+      return false;
     }
-    return next !== undefined;
+    this.pending.set(number, next);
+    return true;
   }
 
   /**

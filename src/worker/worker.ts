@@ -2,10 +2,9 @@ import {
   type BeforeApplicationShutdown,
   Inject,
   Injectable,
-  Module,
   type OnApplicationBootstrap,
 } from '@nestjs/common';
-import { Interval, ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { Interval, SchedulerRegistry } from '@nestjs/schedule';
 import { CONFIG, type HoldfastConfig, type Role } from '../config/index.js';
 import {
   HealthContributors,
@@ -263,10 +262,3 @@ class JobLoop {
     }
   }
 }
-
-@Module({
-  imports: [ScheduleModule.forRoot()],
-  providers: [Worker],
-  exports: [Worker],
-})
-export class WorkerModule {}

@@ -56,7 +56,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
     this.walk = new PartitionWalk({
       undone: 'not rolled over',
       atOnce: AT_ONCE,
-      visit: async (tag, _, partition) => (await this.rollOver(tag, partition)).more || undefined,
+      visit: async (tag, _, { partition }) => (await this.rollOver(tag, partition)).more,
     });
     this.counts = metrics.of(GOVERNANCE_METRICS);
   }

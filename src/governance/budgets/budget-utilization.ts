@@ -1,11 +1,10 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { RedisService, tenantIndexKey } from '../../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
-import { PartitionWalk, type Turn, Worker } from '../../worker/index.js';
+import { PartitionJobs, type PartitionRun } from '../../worker/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 const LOOK_MS = 60_000;
-const TURN_BUDGET_MS = 500;
 /** Budgets a run of the script: about a millisecond of Redis' time. */
 const BUDGETS_A_RUN = 250;
 /** Budgets of which less is used need nobody's attention yet. */
@@ -29,37 +28,25 @@ interface UsedBudget {
  * of its last pass.
  */
 @Injectable()
-export class BudgetUtilization implements OnModuleInit {
+export class BudgetUtilization {
+  readonly look: PartitionRun;
   private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
-  private readonly walk: PartitionWalk<Place>;
   /** The budgets that this pass has found, those of which most is used first. */
   private found: UsedBudget[] = [];
 
   constructor(
     private readonly redis: RedisService,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
     metrics: MetricsRegistry,
   ) {
     this.counts = metrics.of(GOVERNANCE_METRICS);
-    this.walk = new PartitionWalk({
+    this.look = jobs.add<Place>({
+      name: 'budget_utilization',
+      intervalMs: LOOK_MS,
       undone: 'budgets not looked at',
       visit: (tag, place) => this.lookAt(tag, place),
       ended: () => this.show(),
     });
-  }
-
-  onModuleInit(): void {
-    this.worker.addRegular({
-      name: 'budget_utilization',
-      role: 'janitor',
-      intervalMs: LOOK_MS,
-      run: (turn) => this.look(TURN_BUDGET_MS, turn),
-    });
-  }
-
-  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
-  async look(budgetMs = TURN_BUDGET_MS, turn?: Turn): Promise<void> {
-    await this.walk.run(this.redis.partitions, budgetMs, turn);
   }
 
   private async lookAt(tag: string, place = START): Promise<Place | undefined> {

@@ -1,4 +1,4 @@
-import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { countExpiry } from '../../expiry/index.js';
 import {
@@ -12,7 +12,7 @@ import {
   tenantKey,
 } from '../../redis/index.js';
 import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
-import { PartitionWalk, type Turn, Worker } from '../../worker/index.js';
+import { type LeaveOut, PartitionJobs, type PartitionRun } from '../../worker/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 /** Entries of the deadline index that a step examines: about three milliseconds of Redis' time when all are the tenant's. */
@@ -119,20 +119,24 @@ interface Place {
 
 /** Finishes interrupted closings: their instance died, or they took longer than a request may. */
 @Injectable()
-export class TenantClosingJanitor implements OnModuleInit {
-  private readonly walk: PartitionWalk<Place>;
+export class TenantClosingJanitor {
+  readonly closeAll: PartitionRun;
 
   constructor(
     private readonly redis: RedisService,
     private readonly closing: TenantClosing,
     private readonly metrics: MetricsRegistry,
-    private readonly worker: Worker,
+    jobs: PartitionJobs,
   ) {
-    this.walk = new PartitionWalk({
+    this.closeAll = jobs.add<Place>({
+      name: 'tenant_closing',
+      intervalMs: INTERVAL_MS,
+      startsInMs: 0,
+      budgetMs: RUN_BUDGET_MS,
       undone: 'not closed',
-      visit: async (tag, place) => {
+      visit: async (tag, place, { leaveOut }) => {
         try {
-          return await this.visit(tag, place);
+          return await this.visit(tag, place, leaveOut);
         } catch (error) {
           this.metrics.of(GOVERNANCE_METRICS).closingsFailed.inc();
           throw error;
@@ -141,35 +145,20 @@ export class TenantClosingJanitor implements OnModuleInit {
     });
   }
 
-  onModuleInit(): void {
-    this.worker.addRegular({
-      name: 'tenant_closing',
-      role: 'janitor',
-      intervalMs: INTERVAL_MS,
-      startsInMs: 0,
-      run: (turn) => this.closeAll(RUN_BUDGET_MS, turn),
-    });
-  }
-
-  /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
-  closeAll(budgetMs = RUN_BUDGET_MS, turn?: Turn): Promise<void> {
-    return this.walk.run(this.redis.partitions, budgetMs, turn);
-  }
-
   /** Works on one tenant of the partition. */
-  private async visit(tag: string, place?: Place): Promise<Place | undefined> {
+  private async visit(tag: string, place: Place | undefined, leaveOut: LeaveOut): Promise<Place | undefined> {
     const {
       tenantIds: [tenantId, ...tenantIds],
       cursor,
     } = place === undefined || place.tenantIds.length === 0 ? await this.scan(tag, place?.cursor) : place;
     if (tenantId !== undefined) {
-      await this.closeOne(tenantId);
+      await this.closeOne(tenantId, leaveOut);
     }
     return tenantIds.length > 0 || cursor !== '0' ? { tenantIds, cursor } : undefined;
   }
 
   /** The failure of one tenant does not affect the others. @throws StoreUnavailable */
-  private async closeOne(tenantId: string): Promise<void> {
+  private async closeOne(tenantId: string, leaveOut: LeaveOut): Promise<void> {
     try {
       await this.closing.closeOwned(tenantId, TENANT_BUDGET_MS);
     } catch (error) {
@@ -177,7 +166,7 @@ export class TenantClosingJanitor implements OnModuleInit {
         throw error;
       }
       this.metrics.of(GOVERNANCE_METRICS).closingsFailed.inc();
-      this.walk.leaveOut(`tenant ${tenantId}`, error);
+      leaveOut(`tenant ${tenantId}`, error);
     }
   }
 
