@@ -30,7 +30,7 @@ const LAYERS = [
   'archive',
   'usage',
   'overview',
-  'operators',
+  'console',
   'cli',
   'app',
 ];

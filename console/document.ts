@@ -3,6 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { AppModule } from '../src/app/app.module.js';
 import { loadConfig } from '../src/config/index.js';
+import { eventWebhooks } from '../src/events/index.js';
 import { OpenApiDocument } from '../src/http/index.js';
 import { RouteTable } from '../src/http/route-table.js';
 import { createLogger } from '../src/telemetry/index.js';
@@ -15,6 +16,6 @@ export async function openApiDocument(environment: Readonly<Record<string, strin
     { preview: true, logger: false, abortOnError: false },
   );
   const document = new OpenApiDocument();
-  document.describe(app);
+  document.describe(app, eventWebhooks);
   return document.json();
 }

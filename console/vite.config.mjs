@@ -1,11 +1,11 @@
-// Builds the console into dist/console, compresses its files, and refuses a first load that is too large.
+// Builds the console into dist/page, compresses its files, and refuses a first load that is too large.
 import { brotliCompressSync } from 'node:zlib';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vite';
 import { firstLoadOf, MAX_FIRST_LOAD_BYTES } from './first-load.mjs';
 
-const OUT = join(import.meta.dirname, '../dist/console');
+const OUT = join(import.meta.dirname, '../dist/page');
 /** Smaller files gain nothing. */
 const COMPRESSED_FROM_BYTES = 1024;
 

@@ -211,7 +211,7 @@ export function findOnPath(name) {
 
 /** Runs the build if dist is older than the sources, or lacks the console, which is built last. */
 export function ensureBuild() {
-  const [built, last] = [join(ROOT, 'dist/main.js'), join(ROOT, 'dist/console/index.html')];
+  const [built, last] = [join(ROOT, 'dist/main.js'), join(ROOT, 'dist/page/index.html')];
   const sources = [
     'src',
     'lua',

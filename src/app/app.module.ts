@@ -10,7 +10,7 @@ import { ExpiryModule } from '../expiry/index.js';
 import { GovernanceModule } from '../governance/index.js';
 import { ErrorFilter, HttpModule, RouteTable } from '../http/index.js';
 import { LimitsModule } from '../limits/index.js';
-import { OperatorsModule } from '../operators/index.js';
+import { ConsoleModule } from '../console/index.js';
 import { OverviewModule } from '../overview/index.js';
 import { RedisModule } from '../redis/index.js';
 import {
@@ -66,7 +66,7 @@ export class AppModule {
         UsageModule,
         ArchiveModule,
         OverviewModule,
-        OperatorsModule,
+        ConsoleModule,
         ...modules,
       ],
       providers: [

@@ -8,6 +8,7 @@ import {
   resolveEvidenceKeys,
   resolveWebhookSecretKey,
 } from '../config/index.js';
+import { eventWebhooks } from '../events/index.js';
 import { CallerFinder, createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
 import { createLogger, type Logger, MetricsRegistry, RequestMetrics, Tracing } from '../telemetry/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
@@ -119,6 +120,6 @@ export async function createApp(
     done(null, payload);
   });
   onRouterRefusal((request, reply) => audit.follow(request, reply));
-  app.get(OpenApiDocument).describe(app);
+  app.get(OpenApiDocument).describe(app, eventWebhooks);
   return app;
 }

@@ -1,7 +1,8 @@
-import { eventMember, percentDecoded } from '../ledger/index.js';
+import { percentDecoded } from '../ledger/index.js';
 import { actionOf, type DenyDetail, denyDetailOf, subjectOf, LEVEL_FIELDS } from '../reservations/index.js';
 import { exactInteger, type Fields, readJson, timeOf } from '../wire/index.js';
 import { FIELD, GIVEN_ROWS } from '../redis/index.js';
+import { eventMember } from './event-members.js';
 
 export type EventData = Readonly<Record<string, unknown>>;
 

@@ -1,5 +1,6 @@
 export { jsonOf } from './event-data.js';
 export { OF_EVENT } from './event-owner.js';
+export { eventWebhooks } from './event-webhooks.js';
 export { EventFeed } from './event-feed.js';
 export {
   type CyclesEvent,

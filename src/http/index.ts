@@ -18,6 +18,7 @@ export { createFastify } from './fastify.js';
 export { HttpModule } from './http.module.js';
 export { inTurn, LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
 export { listen, type Listeners } from './listening.js';
+export type { DocumentedWebhooks } from './openapi/complete.js';
 export {
   Answers,
   AnswersNothing,

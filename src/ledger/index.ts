@@ -23,8 +23,6 @@ export {
   type Unit,
   UNITS,
 } from './amount.js';
-export { EVENT_MEMBERS, type EventMember, eventMember, type MemberKind } from './event-members.js';
-export { EVENT_PAYLOADS, type EventPayload, membersOfEvent } from './event-payloads.js';
 export {
   categoryOf,
   EVENT_CATEGORIES,

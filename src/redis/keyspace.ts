@@ -164,7 +164,7 @@ export const idempotencyKey = {
 
 /** A session of the operators' console by the keyed hash of its token: whose it is, a JSON text with an expiry. */
 export const consoleSessionKey = (tag: string, hash: string): string => `${tag}cs:${hash}`;
-/** What all instances did in one hour of Redis' clock, in the operators' partition: a hash, see src/operators/activity-recorder.ts. */
+/** What all instances did in one hour of Redis' clock, in the operators' partition: a hash, see src/console/activity-recorder.ts. */
 export const activityKey = (tag: string, hour: number): string => `${tag}activity:${hour}`;
 
 /** When the last reported outage of the store ended. */

@@ -8,7 +8,7 @@ import { instrumentOf, type Instruments, type MetricsTable } from './metrics-tab
 export type Activity = 'reserves' | 'commits' | 'denials' | 'expirations' | `late_${number}`;
 
 /**
- * What this instance did since it was last asked. Counting is a few nanoseconds; src/operators/activity-recorder.ts adds the counts of
+ * What this instance did since it was last asked. Counting is a few nanoseconds; src/console/activity-recorder.ts adds the counts of
  * all instances up in Redis.
  */
 export class ActivityCounts {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { openApiDocument } from '../../console/document.js';
-import { EVENT_PAYLOADS } from '../../src/ledger/index.js';
+import { EVENT_PAYLOADS } from '../../src/events/event-payloads.js';
 import { ERROR_CATALOGUE } from '../../src/http/errors/error-answer.js';
 import { CONTENTS } from '../../src/http/openapi/contents.js';
 import { REFUSALS } from '../../src/http/openapi/refusals.js';

@@ -14,7 +14,8 @@ import {
   tenantEventsKey,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
-import { EVENT_PAYLOADS, type MemberKind, membersOfEvent } from '../../src/ledger/index.js';
+import type { MemberKind } from '../../src/events/event-members.js';
+import { EVENT_PAYLOADS, membersOfEvent } from '../../src/events/event-payloads.js';
 import { shows } from '../compatibility/shows.js';
 import { eventPage } from '../support/event-page.js';
 import { expectStatus, newKey, reserveBody, type Json, type TestTenant } from '../support/holdfast.js';

@@ -4,7 +4,7 @@ import { OperatorKeys } from '../../src/auth/operator-keys.js';
 import { isOperatorsPlane } from '../../src/http/operators-plane.js';
 import { RouteTable } from '../../src/http/route-table.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
-import { LiveFeed } from '../../src/operators/live-feed.js';
+import { LiveFeed } from '../../src/console/live-feed.js';
 import { quarantineKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ConsoleClient } from '../support/console-client.js';

@@ -1,10 +1,6 @@
 import { categoryOf, EVENT_CATEGORIES, type EventCategory } from '../../src/ledger/event-types.js';
-import {
-  EVENT_PAYLOADS,
-  type EventPayload,
-  type MemberKind,
-  membersOfEvent,
-} from '../../src/ledger/index.js';
+import type { MemberKind } from '../../src/events/event-members.js';
+import { EVENT_PAYLOADS, type EventPayload, membersOfEvent } from '../../src/events/event-payloads.js';
 import type { Json } from './holdfast.js';
 
 const TITLES: Readonly<Record<EventCategory, string>> = {
@@ -30,7 +26,7 @@ const KINDS: Readonly<Record<MemberKind, string>> = {
 
 const INTRO = `# Events
 
-\`npm run compatibility\` writes this page: the types and members from \`src/ledger/event-payloads.ts\`, which also describes the \`webhooks\` of
+\`npm run compatibility\` writes this page: the types and members from \`src/events/event-payloads.ts\`, which also describes the \`webhooks\` of
 \`/openapi.json\`, and the examples from events that the scripts emit in the test \`http/event-payloads\`, with other names and times.
 \`system.webhook_test\` is only sent by the test of a subscription, and is in no log. [Webhooks](../webhooks.md) says how to receive events and verify them. \`GET /v1/events\` and \`GET /v1/admin/events\` list them.
 

@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react';
-import type { LiveSnapshot } from '../../../src/operators/page-answers';
+import type { LiveSnapshot } from '../../../src/console/page-answers';
 import { readJson } from './json';
 import { learnServerTime } from './server-time';
 import { endSession } from './session';

@@ -1,5 +1,5 @@
 import { QueryClient, useQuery } from '@tanstack/react-query';
-import type { SessionAnswer } from '../../../src/operators/page-answers';
+import type { SessionAnswer } from '../../../src/console/page-answers';
 import { ApiError, ask, onSessionEnd } from './client';
 import { learnServerTime } from './server-time';
 

@@ -110,7 +110,7 @@ export const BOUNDS = {
       put: '      this.access.requirePermission(caller, access);\n      if (!turn.isFirst) {\n',
     },
   ],
-  'operators/provider-claims.ts': [
+  'console/provider-claims.ts': [
     {
       what: 'the first role of the settings wins',
       find: ' || includesRole(role, best)',
@@ -122,7 +122,7 @@ export const BOUNDS = {
       put: '',
     },
   ],
-  'operators/identity-provider.ts': [
+  'console/identity-provider.ts': [
     {
       what: 'user information wins over signed claims',
       find: '{ ...more, ...own }',

@@ -12,10 +12,10 @@ export const OVERTAKEN = {
       put: '    this.checks.set(tag, { revision, at: performance.now() });',
     },
   ],
-  'operators/live-feed.ts': [
+  'console/live-feed.ts': [
     {
       what: 'a viewer gets figures that were computed for the last one before',
-      tests: ['operators/live-feed'],
+      tests: ['console/live-feed'],
       find: 'this.viewers.size === 0 ? undefined : snapshot',
       put: 'snapshot',
     },

@@ -7,7 +7,6 @@ import { CONTENTS, OPERATION_ORDER } from './contents.js';
 import { described, parameterWords } from './described.js';
 import { refusalComponents, refusalResponses } from './refusal-responses.js';
 import { REFUSALS } from './refusals.js';
-import { eventHeaders, eventWebhooks } from './webhook-events.js';
 
 /** Marks operations whose answers leave damaged records out. It is replaced by a header. */
 export const SKIPS = 'x-holdfast-skips';
@@ -43,8 +42,14 @@ type Parameter = NonNullable<OperationObject['parameters']>[number];
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
+/** What is sent instead of served, with the headers that it has. */
+export interface DocumentedWebhooks {
+  readonly webhooks: Readonly<Record<string, object>>;
+  readonly headers: Readonly<Record<string, object>>;
+}
+
 /** Adds what all operations share: the one error form, and the schemas that they refer to. */
-export function complete(document: OpenAPIObject): OpenAPIObject {
+export function complete(document: OpenAPIObject, { webhooks, headers }: DocumentedWebhooks): OpenAPIObject {
   const components = (document.components ??= {});
   components.responses = {
     ...components.responses,
@@ -56,10 +61,10 @@ export function complete(document: OpenAPIObject): OpenAPIObject {
   };
   document.paths = inOrder(document.paths);
   document.servers = [{ url: '/', description: 'The server that this document comes from.' }];
-  components.parameters = { ...components.parameters, ...eventHeaders() } as NonNullable<
+  components.parameters = { ...components.parameters, ...headers } as NonNullable<
     typeof components.parameters
   >;
-  document.webhooks = eventWebhooks() as NonNullable<OpenAPIObject['webhooks']>;
+  document.webhooks = webhooks;
   for (const { operation } of operationsOf(document.paths)) {
     const section = CONTENTS.find(({ operations }) => operations.includes(operation.operationId ?? ''));
     (operation.parameters ?? []).forEach(showExample);

@@ -23,7 +23,7 @@ import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
 import type { SchemaName } from '../../answers/index.js';
 import { HEADERS } from './shared-parts.js';
-import { complete, SKIPS } from './complete.js';
+import { complete, type DocumentedWebhooks, SKIPS } from './complete.js';
 import { CONTENTS, descriptionOf } from './contents.js';
 
 /** Documents a request body with the rules that it is checked with, and with an example that works unchanged. */
@@ -113,11 +113,12 @@ export const ChargeOnExpiryHeader = requestHeader(
 /** The OpenAPI document, made when it is first asked for: it costs start time that no ledger operation needs. */
 @Injectable()
 export class OpenApiDocument {
-  private app: INestApplication | undefined;
+  private described:
+    { readonly app: INestApplication; readonly webhooks: () => DocumentedWebhooks } | undefined;
   private readonly texts = new Map<boolean, string>();
 
-  describe(app: INestApplication): void {
-    this.app = app;
+  describe(app: INestApplication, webhooks: () => DocumentedWebhooks): void {
+    this.described = { app, webhooks };
   }
 
   /** @param withOperators whether the server that is asked has the operators' plane */
@@ -128,17 +129,17 @@ export class OpenApiDocument {
   }
 
   private make(withOperators: boolean): OpenAPIObject {
-    if (this.app === undefined) {
+    if (this.described === undefined) {
       throw new Error('the application was not given to the OpenAPI document');
     }
-    const document = SwaggerModule.createDocument(this.app, description(withOperators), {
+    const document = SwaggerModule.createDocument(this.described.app, description(withOperators), {
       autoTagControllers: false,
     });
     if (!withOperators) {
       const isServed = ([path]: [string, unknown]): boolean => !isOperatorsPlane(path);
       document.paths = Object.fromEntries(Object.entries(document.paths).filter(isServed));
     }
-    return complete(document);
+    return complete(document, this.described.webhooks());
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { LiveSnapshot } from '../../../../src/operators/page-answers';
+import type { LiveSnapshot } from '../../../../src/console/page-answers';
 import { useLive } from '../../api/live';
 import { PageHead, Panel } from '../../parts/panel';
 import { Loading } from '../../parts/states';

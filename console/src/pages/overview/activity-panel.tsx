@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useMemo } from 'react';
-import type { ActivityFigures, Rates } from '../../../../src/operators/page-answers';
+import type { ActivityFigures, Rates } from '../../../../src/console/page-answers';
 import { serverNowMs } from '../../api/server-time';
 import { Graph } from '../../parts/graph';
 import { COUNT, numberFormat } from '../../parts/numbers';

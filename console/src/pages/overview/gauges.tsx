@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { DAY_MS } from '../../../../src/ledger/time';
-import type { ActivityFigures, LiveSnapshot } from '../../../../src/operators/page-answers';
+import type { ActivityFigures, LiveSnapshot } from '../../../../src/console/page-answers';
 import { useOverview } from '../../api/overview';
 import { Amount } from '../../parts/amount';
 import { formatBytes } from '../../parts/bytes';

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { Check, LiveSnapshot } from '../../../../src/operators/page-answers';
+import type { Check, LiveSnapshot } from '../../../../src/console/page-answers';
 
 /** The checks in the order in which they are shown; those that are not named here follow. */
 const NAMES: Readonly<Record<string, string>> = {

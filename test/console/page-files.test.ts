@@ -7,7 +7,7 @@ import { useGovernance } from '../support/use-governance.js';
 const on = useGovernance();
 const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(on.holdfast.url + path, { headers, redirect: 'manual' });
-const BUILT = new URL('../../dist/console/', import.meta.url);
+const BUILT = new URL('../../dist/page/', import.meta.url);
 
 test('every path of the page has the same document, with its own policy and nonce', async () => {
   const nonces = new Set<string>();

@@ -1,11 +1,7 @@
-import {
-  EVENT_PAYLOADS,
-  type EventMember,
-  type EventPayload,
-  type MemberKind,
-  membersOfEvent,
-} from '../../ledger/index.js';
-import { type AnswerSchema, FLAG, FREE, INT64, list, ref, TEXT, TIME } from '../../answers/index.js';
+import { type AnswerSchema, FLAG, FREE, INT64, list, ref, TEXT, TIME } from '../answers/index.js';
+import type { DocumentedWebhooks } from '../http/index.js';
+import type { EventMember, MemberKind } from './event-members.js';
+import { EVENT_PAYLOADS, type EventPayload, membersOfEvent } from './event-payloads.js';
 
 const KINDS: Readonly<Record<MemberKind, AnswerSchema>> = {
   int64: INT64,
@@ -49,33 +45,30 @@ const RESPONSES = {
   },
 };
 
-/** The headers of deliveries, which are components. */
-export function eventHeaders(): Record<string, object> {
-  return Object.fromEntries(HEADERS.map((one) => [one.name, one]));
-}
-
-/** `webhooks` of the document: what Holdfast sends to the endpoints of subscriptions, by type of event. */
-export function eventWebhooks(): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries<EventPayload>(EVENT_PAYLOADS).map(([type, payload]) => [
-      type,
-      {
-        post: {
-          operationId: `on${words(type)}`,
-          summary: payload.says,
-          description: `The event \`${type}\`: ${payload.says}`,
-          tags: ['Events'],
-          security: [],
-          parameters: HEADERS.map(({ name }) => ({ $ref: `#/components/parameters/${name}` })),
-          requestBody: {
-            required: true,
-            content: { 'application/json': { schema: eventOf(type, payload) } },
-          },
-          responses: RESPONSES,
+/** What Holdfast sends to the endpoints of subscriptions, by type of event, for the OpenAPI document. */
+export function eventWebhooks(): DocumentedWebhooks {
+  const webhooks = Object.entries<EventPayload>(EVENT_PAYLOADS).map(([type, payload]): [string, object] => [
+    type,
+    {
+      post: {
+        operationId: `on${words(type)}`,
+        summary: payload.says,
+        description: `The event \`${type}\`: ${payload.says}`,
+        tags: ['Events'],
+        security: [],
+        parameters: HEADERS.map(({ name }) => ({ $ref: `#/components/parameters/${name}` })),
+        requestBody: {
+          required: true,
+          content: { 'application/json': { schema: eventOf(type, payload) } },
         },
+        responses: RESPONSES,
       },
-    ]),
-  );
+    },
+  ]);
+  return {
+    webhooks: Object.fromEntries<object>(webhooks),
+    headers: Object.fromEntries(HEADERS.map((one) => [one.name, one])),
+  };
 }
 
 /** `budget.over_limit_exited` as `BudgetOverLimitExited`. */

@@ -14,7 +14,7 @@ import {
   tagOfPartition,
 } from '../redis/index.js';
 import { type Activity, type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
-import { OPERATOR_METRICS } from './operators.metrics.js';
+import { CONSOLE_METRICS } from './console.metrics.js';
 import type { MemorySample } from './page-answers.js';
 
 const FLUSH_MS = 1000;
@@ -39,7 +39,7 @@ export type SlotCounts = ReadonlyMap<Activity, number>;
  */
 @Injectable()
 export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
+  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
   private timer: NodeJS.Timeout | undefined;
   private flushing: Promise<void> | undefined;
   private sampledAt = 0;
@@ -51,7 +51,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.counts = metrics.of(OPERATOR_METRICS);
+    this.counts = metrics.of(CONSOLE_METRICS);
   }
 
   onApplicationBootstrap(): void {

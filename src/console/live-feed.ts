@@ -4,7 +4,7 @@ import { OperatorKeys } from '../auth/index.js';
 import { type Instruments, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { LiveFigures } from './live-figures.js';
-import { OPERATOR_METRICS } from './operators.metrics.js';
+import { CONSOLE_METRICS } from './console.metrics.js';
 
 const EVERY_MS = 1000;
 /** A viewer that has not read this much is too slow: it gets the next snapshot after it has. */
@@ -23,7 +23,7 @@ interface Viewer {
 @Injectable()
 export class LiveFeed {
   private readonly viewers = new Set<Viewer>();
-  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
+  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
   private timer: NodeJS.Timeout | undefined;
   private latest: string | undefined;
   private isComputing = false;
@@ -35,7 +35,7 @@ export class LiveFeed {
     shutdown: ShutdownState,
     operators: OperatorKeys,
   ) {
-    this.counts = metrics.of(OPERATOR_METRICS);
+    this.counts = metrics.of(CONSOLE_METRICS);
     this.counts.viewers.readFrom(() => this.viewers.size);
     operators.onChange(() => this.viewers.forEach((viewer) => this.checkSession(viewer)));
     shutdown.onShutdown(() => {

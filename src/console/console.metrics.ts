@@ -1,6 +1,6 @@
 import type { MetricsTable } from '../telemetry/index.js';
 
-export const OPERATOR_METRICS = {
+export const CONSOLE_METRICS = {
   snapshots: {
     kind: 'counter',
     name: 'holdfast_console_snapshots_total',

@@ -19,4 +19,4 @@ import { StreamController } from './stream.controller.js';
   controllers: [LogInController, SessionController, ProviderController, StreamController, PageController],
   providers: [ActivityRecorder, IdentityProvider, LiveFeed, LiveFigures, SessionAnswers],
 })
-export class OperatorsModule {}
+export class ConsoleModule {}

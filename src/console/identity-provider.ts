@@ -12,7 +12,7 @@ import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type BegunLogIn, LOG_IN_LIFETIME_MS } from './log-in-cookie.js';
-import { OPERATOR_METRICS } from './operators.metrics.js';
+import { CONSOLE_METRICS } from './console.metrics.js';
 import { actorOf, claimAt, roleIn, tenantsIn } from './provider-claims.js';
 import { faultOf } from './provider-faults.js';
 
@@ -37,7 +37,7 @@ type Settings = Required<Pick<HoldfastConfig, 'oidcIssuer' | 'oidcClientId' | 'o
  */
 @Injectable()
 export class IdentityProvider {
-  private readonly counts: Instruments<typeof OPERATOR_METRICS>;
+  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
   private discovered:
     { readonly server: Promise<OpenIdClient.ServerMetadata>; readonly at: number } | undefined;
 
@@ -47,7 +47,7 @@ export class IdentityProvider {
     metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.counts = metrics.of(OPERATOR_METRICS);
+    this.counts = metrics.of(CONSOLE_METRICS);
   }
 
   get isConfigured(): boolean {

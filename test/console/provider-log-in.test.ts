@@ -1,7 +1,7 @@
 import { afterEach, beforeAll, afterAll, describe, expect, jest, test } from '@jest/globals';
 import { request as httpRequest } from 'node:http';
 import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
-import { claimAt } from '../../src/operators/provider-claims.js';
+import { claimAt } from '../../src/console/provider-claims.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { ConsoleClient } from '../support/console-client.js';
 import { expectStatus, Holdfast, type Json, newTenantId } from '../support/holdfast.js';

@@ -9,7 +9,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { ShutdownState } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
-import { LiveFigures } from '../../src/operators/live-figures.js';
+import { LiveFigures } from '../../src/console/live-figures.js';
 import { ConsoleClient, LiveReader } from '../support/console-client.js';
 import { eventually } from '../support/eventually.js';
 import { HeldReplies } from '../support/held-replies.js';

@@ -53,12 +53,12 @@ interface Page {
   readonly assets: ReadonlyMap<string, Asset>;
 }
 
-/** The build writes the page to dist/console. From src, where tests run, that is one folder further up. */
+/** The build writes the page to dist/page. From src, where tests run, that is one folder further up. */
 function folderOfPage(): string {
-  const beside = fileURLToPath(new URL('../console', import.meta.url));
+  const beside = fileURLToPath(new URL('../page', import.meta.url));
   return existsSync(join(beside, 'index.html'))
     ? beside
-    : fileURLToPath(new URL('../../dist/console', import.meta.url));
+    : fileURLToPath(new URL('../../dist/page', import.meta.url));
 }
 
 /** Reads all files of the page, about a megabyte. */

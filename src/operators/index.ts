@@ -1,1 +1,0 @@
-export { OperatorsModule } from './operators.module.js';
