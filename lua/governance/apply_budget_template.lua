@@ -16,18 +16,18 @@
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | BUDGET_FROZEN
---           | BUDGET_EXCEEDED | INT64_OVERFLOW | UNPLANNED tenant_id template_id
+--           | BUDGET_EXCEEDED | TOO_MANY_CREDITS | INT64_OVERFLOW | UNPLANNED tenant_id template_id
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     one budget, 4 windows, 100 instants of each rule; 100 due holds, if it reclaims
--- EMITS     budget.updated, budget.reset, budget.funded, budget.debited, budget.reset_spent, budget.debt_repaid,
---           budget.exhausted, budget.over_limit_entered, budget.over_limit_exited, budget.threshold_crossed; those of a
---           rollover; those of the expiry transition
--- @include  event_writer, extras, funding, governed_budget, int64, keys, period_starts, template_record, time, waking,
---           window_record, window_turn
+-- BOUND     one budget, 64 credits, 4 windows, 100 instants of each rule; 100 due holds, if it reclaims
+-- EMITS     budget.updated, custom.credit.granted, budget.reset, budget.funded, budget.debited, budget.reset_spent,
+--           budget.debt_repaid, budget.exhausted, budget.over_limit_entered, budget.over_limit_exited,
+--           budget.threshold_crossed; those of a rollover; those of the expiry transition
+-- @include  budget_figures, credit_grant, event_writer, extras, funding, governed_budget, granted_credits, int64, keys,
+--           period_starts, template_record, time, waking, window_record, window_turn
 --
 -- The allocation changes as by RESET, and windows and periods as by set_windows and set_recurrence: what is spent and
 -- held stays. Metadata that the template does not set stays, too. A period of a fixed length begins anew only if the
--- budget had none of that length.
+-- budget had none of that length. Of the template's credits, the budget gets those that it never had.
 local budget_record, template_key = KEYS[1], KEYS[2]
 local tenant_id, scope, unit, template_id, keep_ms, retention_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[11]
 local origin = { actor = ARGV[7], key = ARGV[8], request = ARGV[9], trace = ARGV[10], correlation = ARGV[6] }
@@ -46,7 +46,7 @@ if budget.status ~= 'ACTIVE' then
   return { 'BUDGET_FROZEN' }
 end
 local stored = redis.call('HMGET', budget_record, 'template_id', 'template_revision', 'recurrence', 'period_start',
-  'period_end')
+  'period_end', 'template_credits')
 local revision, period_ms, template_unit = unpack(redis.call('HMGET', template_key, 'revision', 'period_ms', 'unit'))
 -- Another template may have the id of the one that made the budget.
 if stored[1] ~= template_id or not revision or template_unit ~= unit then
@@ -71,8 +71,15 @@ local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origi
 if first or not planned then
   return first or refused
 end
+local grants = template_record.new_grants(birth, stored[6])
+refused = granted_credits.refusal({ allocated = planned.allocated, spent = planned.spent, debt = planned.debt,
+  credits_text = budget.credits_text }, grants)
+if refused then
+  return refused
+end
 redis.call('ZCARD', keys.period_index(tag))
 redis.call('ZCARD', keys.period_plans(tag))
+credit_grant.require_places(tag, unit, scope)
 event_writer.require_event_log(tag)
 
 -- Nothing is refused below this line.
@@ -128,5 +135,11 @@ if funding.funding_changes(budget, planned, 'RESET') then
     now_text, origin)
 elseif budget.waiting then
   waking.wake_waiters(budget_record)
+end
+if #grants > 0 then
+  local changed = budget_figures.read_budget(tag, unit, scope)
+  changed.ledger_id = budget.ledger_id
+  credit_grant.write_of_template(tag, tenant_id, unit, granted_credits.plan(changed, grants, now), stored[6] or nil,
+    origin, now)
 end
 return { 'SUCCEEDED' }

@@ -28,7 +28,8 @@
 -- BOUND     one budget, 64 credits
 -- EMITS     custom.credit.granted, custom.credit.started, custom.credit.exhausted, budget.over_limit_exited,
 --           budget.threshold_crossed; those of a rollover
--- @include  audit_log, credit_record, credit_turn, event_writer, governed_budget, idempotency_record, int64, keys, time
+-- @include  audit_log, credit_grant, credit_record, governed_budget, granted_credits, idempotency_record, int64, keys,
+--           time
 --
 -- A bulk action has an audit row of its own. A credit that has started repays debt first. CREDIT_ENDED is about an
 -- end that is not after its start and now.
@@ -59,40 +60,27 @@ local starts, ends = tonumber(effective_at) or now, tonumber(expires_at)
 if ends and (ends <= now or ends <= starts) then
   return { 'CREDIT_ENDED' }
 end
-local credits = budget.credits_text and credit_record.parsed(budget.credits_text) or { list = {}, pins = {} }
-if #credits.list + #credits.pins >= credit_record.MOST then
-  return { 'TOO_MANY_CREDITS' }
-elseif not int64.add(budget.allocated, amount) or not int64.add(budget.spent, budget.debt) then
-  return { 'INT64_OVERFLOW' }
+local grant = { id = keys.credit_in(credit_key), amount = amount, name = name, category = category,
+  priority = priority, starts = starts, ends = ends, notify_before_ms = notify_before_ms, metadata = metadata }
+refusal = granted_credits.refusal(budget, { grant })
+if refusal then
+  return refusal
 end
-local credit = { id = keys.credit_in(credit_key), is_active = false, left = int64.figure(amount),
-  priority = tonumber(priority), starts = starts, ends = ends,
-  notice = ends and notify_before_ms ~= '' and math.max(0, ends - tonumber(notify_before_ms)) or nil }
-local figures = credit_turn.figures_of(budget)
-local granted, effects = credit_record.pass(figures, credit_record.with(credits, credit), now)
-credit_turn.require_places(tag)
+local plan = granted_credits.plan(budget, { grant }, now)
+credit_grant.require_places(tag, unit, scope)
 audit_log.require_audit_log(tag)
-redis.call('ZCARD', keys.credits_of(tag, unit, scope))
 
 -- Nothing is refused below this line.
-local index, now_text, starts_text = keys.credits_of(tag, unit, scope), time.ms_text(now), time.ms_text(starts)
-redis.call('ZREMRANGEBYSCORE', index, '(0', time.ms_text(time.redis_ms()))
-redis.call('ZADD', index, 0, credit.id)
-redis.call('HSET', credit_key, 'tenant_id', tenant_id, 'scope', scope, 'unit', unit, 'amount', amount, 'name', name,
-  'category', category, 'priority', priority, 'effective_at', starts_text, 'expires_at', expires_at,
-  'notify_before_ms', notify_before_ms, 'metadata', metadata, 'created_at', now_text)
-local about = { 'ledger_id', budget.ledger_id, 'credit_id', credit.id, 'name', name, 'category', category, 'unit', unit,
-  'amount', amount, 'priority', priority, 'effective_at', starts_text, 'expires_at', expires_at, 'metadata', metadata }
-event_writer.append_event(tag, 'custom.credit.granted', tenant_id, scope, origin, about)
-credit_turn.write_turn(tag, tenant_id, unit, budget, figures, granted, effects, origin, now)
+local now_text, starts_text = time.ms_text(now), time.ms_text(starts)
+credit_grant.write(tag, tenant_id, unit, plan, origin, now)
 if not origin.correlation then
-  audit_log.append_audit(tag, 'grantCredit', 201, tenant_id, 'credit', credit.id, origin,
+  audit_log.append_audit(tag, 'grantCredit', 201, tenant_id, 'credit', grant.id, origin,
     { 'scope', scope, 'unit', unit, 'amount', amount, 'name', name, 'effective_at', starts_text, 'expires_at',
       expires_at })
 end
-local place = credit_record.place_of(granted, credit.id)
-local left = place and int64.text(granted.list[place].left) or '0'
-local status = not place and 'EXHAUSTED' or granted.list[place].is_active and 'ACTIVE' or 'SCHEDULED'
-local parts = { credit.id, status, now_text, starts_text, left }
+local granted = plan.credits.list[credit_record.place_of(plan.credits, grant.id)]
+local left = granted and int64.text(granted.left) or '0'
+local status = not granted and 'EXHAUSTED' or granted.is_active and 'ACTIVE' or 'SCHEDULED'
+local parts = { grant.id, status, now_text, starts_text, left }
 idempotency_record.remember(idempotency, fingerprint, parts, idempotency_ttl_ms)
 return { 'GRANTED', 'fresh', unpack(parts) }

@@ -16,7 +16,7 @@
 -- BOUND     one budget, 64 credits
 -- EMITS     custom.credit.voided, budget.exhausted, budget.threshold_crossed; those of a rollover; those of a turn of
 --           credits
--- @include  audit_log, credit_record, credit_turn, governed_budget, int64, keys, time
+-- @include  audit_log, budget_figures, credit_record, credit_turn, governed_budget, int64, keys, time
 --
 -- live is the budget's field `credits`. Voiding a credit again changes nothing.
 local budget_record, credit_key = KEYS[1], KEYS[2]
@@ -39,7 +39,7 @@ if not place and record[2] ~= 'VOIDED' then
   return { 'CREDIT_FINALIZED', record[2] or 'ENDED' }
 end
 if place then
-  local figures, effects, credit = credit_turn.figures_of(budget), credit_record.new_effects(), credits.list[place]
+  local figures, effects, credit = budget_figures.figures_of(budget), credit_record.new_effects(), credits.list[place]
   local pinned, voided = 0, credit.left
   if credit.is_active then
     -- After the holds of this ms. Later ones of it are made at the end of the pin: see credit_record.made_at.

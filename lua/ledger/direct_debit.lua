@@ -27,8 +27,9 @@
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
 -- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
 -- GROUP     16
--- EMITS     budget.created, custom.direct_debit.applied, custom.direct_debit.denied, budget.debt_incurred,
---           budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the expiry transition
+-- EMITS     budget.created, custom.credit.granted, custom.direct_debit.applied, custom.direct_debit.denied,
+--           budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the
+--           expiry transition
 -- @include  admission, births, charging, credit_record, debit_record, denial, event_writer, field, grouped,
 --           idempotency_record, int64, journal, keys, plain_move, run_time, shared_budgets, tenant_state, threshold
 --

@@ -33,13 +33,14 @@
 --           | UNDECLARED_KIND | LIMIT_EXCEEDED limit allowed:int used:int | RATE_LIMITED limit allowed:int retry_ms:int
 --           | OBSERVED_SET | WAITING number scope | UNPLANNED tenant_id template_id
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget; 100 due
---           holds, if one reclaims
+-- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget with 16
+--           credits; 100 due holds, if one reclaims
 -- GROUP     16
 -- SET       8, which are granted together or not at all: see lib/all_or_none
 -- ATTESTED  its outcome can become evidence
--- EMITS     budget.created, reservation.denied, reservation.observed_denied, reservation.observed_allowed,
---           budget.exhausted, budget.threshold_crossed, quota.threshold_approaching; those of the expiry transition
+-- EMITS     budget.created, custom.credit.granted, reservation.denied, reservation.observed_denied,
+--           reservation.observed_allowed, budget.exhausted, budget.threshold_crossed, quota.threshold_approaching;
+--           those of the expiry transition
 -- @include  admission, all_or_none, births, budget_figures, charge_on_expiry, count_actions, credit_record, denial,
 --           emit_denial, event_writer, field, grouped, hold_record, idempotency_record, int64, keys, observe,
 --           owned_counts,

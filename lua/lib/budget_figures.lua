@@ -78,6 +78,13 @@ local function read_budget(tag, unit, scope)
   return parse_budget(key, scope, budget_fields(key))
 end
 
+-- The figures of a budget as texts, to change.
+local function figures_of(budget)
+  return { scope = budget.scope, allocated = budget.allocated, remaining = budget.remaining,
+    reserved = budget.reserved, spent = budget.spent, debt = budget.debt, overdraft_limit = budget.overdraft_limit,
+    is_over_limit = budget.is_over_limit, status = budget.status }
+end
+
 -- Sets both figures in memory.
 local function move_figures(budget, remaining, reserved)
   budget.remaining, budget.reserved = int64.text(remaining), int64.text(reserved)
@@ -142,7 +149,7 @@ end
 
 return {
   balance_text = balance_text, budget_fields = budget_fields, budget_over_limit = budget_over_limit,
-  copy_budget = copy_budget, debt_over_limit = debt_over_limit, is_balanced = is_balanced,
+  copy_budget = copy_budget, debt_over_limit = debt_over_limit, figures_of = figures_of, is_balanced = is_balanced,
   mark_after = mark_after, move_figures = move_figures, parse_budget = parse_budget,
   read_budget = read_budget, require_balanced = require_balanced,
 }

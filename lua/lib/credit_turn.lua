@@ -103,13 +103,6 @@ local function write_left(budget)
   write_credits(budget.key, budget.credits_text or '')
 end
 
--- The figures of a budget as texts, to change.
-local function figures_of(budget)
-  return { scope = budget.scope, allocated = budget.allocated, remaining = budget.remaining,
-    reserved = budget.reserved, spent = budget.spent, debt = budget.debt, overdraft_limit = budget.overdraft_limit,
-    is_over_limit = budget.is_over_limit, status = budget.status }
-end
-
 -- Lets what is due in a budget's credits happen. `text` is its field `credits`. Returns whether the caller has to read
 -- the budget again. Ends the script, with nothing written, if the record is damaged.
 local function turn_if_due(tag, key, unit, scope, text, status, now)
@@ -118,7 +111,7 @@ local function turn_if_due(tag, key, unit, scope, text, status, now)
   end
   local budget = budget_figures.read_budget(tag, unit, scope)
   budget_figures.require_balanced({ budget })
-  local tenant, figures = redis.call('HGET', key, 'tenant_id'), figures_of(budget)
+  local tenant, figures = redis.call('HGET', key, 'tenant_id'), budget_figures.figures_of(budget)
   local credits, effects = credit_record.pass(figures, credit_record.parsed(text), now)
   require_places(tag)
   write_turn(tag, tenant or '', unit, budget, figures, credits, effects, { actor = 'system' }, now)
@@ -126,6 +119,6 @@ local function turn_if_due(tag, key, unit, scope, text, status, now)
 end
 
 return {
-  figures_of = figures_of, require_places = require_places, turn_if_due = turn_if_due, write_credits = write_credits,
+  require_places = require_places, turn_if_due = turn_if_due, write_credits = write_credits,
   write_effects = write_effects, write_left = write_left, write_turn = write_turn,
 }

@@ -203,6 +203,30 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       period_ms: { ...MILLISECONDS, description: 'The length of periods that begin with the budget.' },
       recurrence: object({}, RULE),
       windows: list(object({ name: TEXT, limit: AMOUNT }, WINDOW_RULE)),
+      credits: {
+        ...list(
+          object(
+            {
+              name: TEXT,
+              amount: { ...AMOUNT, description: 'What each budget gets beside its allocation.' },
+              lasts_ms: {
+                ...MILLISECONDS,
+                description: 'How long it burns, from the instant at which the budget gets it.',
+              },
+              priority: { ...COUNT, description: '0 burns first, 100 last.' },
+            },
+            {
+              category: { ...TEXT, description: 'Of what sort it is, in your words.' },
+              notify_before_ms: {
+                ...MILLISECONDS,
+                description: 'How long before its end `custom.credit.ending` comes, in ms.',
+              },
+              metadata: FREE,
+            },
+          ),
+        ),
+        description: 'Each budget that the template makes gets each of them, once.',
+      },
       metadata: FREE,
       existing: {
         ...bulkResponse('APPLY_TEMPLATE'),

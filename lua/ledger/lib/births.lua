@@ -1,5 +1,5 @@
 -- births: makes the budgets that a request misses and templates have.
--- @include budget_birth, keys, shared_budgets
+-- @include budget_birth, credit_grant, keys, shared_budgets
 --
 -- `unborn` is the third value of admission.budgets_at.
 
@@ -7,6 +7,11 @@
 local function require_births(tag, tenant_id, unborn)
   if unborn then
     budget_birth.require_places(tag, tenant_id)
+    for _, budget in ipairs(unborn) do
+      if budget.birth.plan then
+        credit_grant.require_places(tag, budget.birth.unit, budget.scope)
+      end
+    end
   end
 end
 
@@ -17,7 +22,11 @@ local function give_birth(group, tag, unborn, now, request_id, trace)
     if group.rehearses then
       group.rehearsed_births = (group.rehearsed_births or 0) + 1
     else
-      budget_birth.make(tag, budget.birth, now, { actor = 'system', request = request_id, trace = trace })
+      local birth, origin = budget.birth, { actor = 'system', request = request_id, trace = trace }
+      budget_birth.make(tag, birth, now, origin)
+      if birth.plan then
+        credit_grant.write_of_template(tag, birth.tenant_id, birth.unit, birth.plan, nil, origin, now)
+      end
       redis.pcall('INCR', keys.born(tag))
     end
     budget.birth = nil

@@ -55,6 +55,18 @@ export const TEMPLATES = {
       find: "{ actor = 'system',",
       put: "{ actor = 'api_key',",
     },
+    {
+      what: 'a damaged index of credits is met in the middle of the change',
+      find: '        credit_grant.require_places(tag, budget.birth.unit, budget.scope)\n',
+      put: '',
+      tests: ['lua/template-credits'],
+    },
+    {
+      what: 'a budget gets no credits of its template',
+      find: '      if birth.plan then',
+      put: '      if false then',
+      tests: ['lua/template-credits'],
+    },
   ],
   'lib/budget_birth.lua': [
     {
@@ -83,6 +95,24 @@ export const TEMPLATES = {
       what: 'a period of a fixed length begins at the epoch',
       find: 'ends = time.ms_text(now + tonumber(template.period_ms)) }',
       put: 'ends = time.ms_text(tonumber(template.period_ms)) }',
+    },
+    {
+      what: 'the credits of the template do not count for the first request',
+      find: 'f[1], f[4], f[13] = birth.plan.figures.remaining, birth.plan.figures.allocated,',
+      put: 'local _ = birth.plan.figures.remaining,',
+      tests: ['lua/template-credits'],
+    },
+    {
+      what: 'a credit of the template ends at the epoch',
+      find: 'ends = now + tonumber(lasts_ms)',
+      put: 'ends = tonumber(lasts_ms)',
+      tests: ['lua/template-credits'],
+    },
+    {
+      what: 'a budget gets a credit of its template again',
+      find: "    if not string.find(given or '', grant.id, 1, true) then",
+      put: '    if true then',
+      tests: ['lua/template-credits'],
     },
     {
       what: 'the policy of the template is not that of the budget',

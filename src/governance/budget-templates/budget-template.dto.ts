@@ -4,9 +4,11 @@ import { Length, ListQueryDto, Nested, NestedArray, Optional } from '../../wire/
 import { BudgetTermsDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
 import { PeriodCalendarDto } from '../budgets/recurrence.dto.js';
 import { BudgetWindowDto, MOST_WINDOWS } from '../budgets/windows.service.js';
+import { Says, TemplateCreditDto } from '../credits/credit.dto.js';
 
 const MINUTE_MS = 60_000;
 const TEN_YEARS_MS = 3650 * DAY_MS;
+const MOST_CREDITS = 16;
 
 /** What a template sets, which PUT replaces as a whole. */
 export class BudgetTemplateDto extends BudgetTermsDto {
@@ -36,6 +38,13 @@ export class BudgetTemplateDto extends BudgetTermsDto {
   @ArrayMaxSize(MOST_WINDOWS)
   @NestedArray(() => BudgetWindowDto)
   windows?: BudgetWindowDto[];
+
+  @Optional()
+  @Says('What each budget that it makes gets beside its allocation, once. Each needs a name of its own.')
+  @ArrayMinSize(1)
+  @ArrayMaxSize(MOST_CREDITS)
+  @NestedArray(() => TemplateCreditDto)
+  credits?: TemplateCreditDto[];
 
   /** Whether the budgets that it has made get what it sets, too: up to 500 of them by one request. */
   @Optional()

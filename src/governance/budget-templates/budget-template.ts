@@ -1,8 +1,11 @@
 import type { Answer } from '../../answers/index.js';
-import { parseAmount, parseScopePath, Refusal, type Unit } from '../../ledger/index.js';
+import { INT64_MAX, parseAmount, parseScopePath, Refusal, type Unit } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, readJson, timeOf } from '../../wire/index.js';
+import { requireUnit } from '../budgets/budget.js';
 import { recurrenceMembers } from '../budgets/recurrence.dto.js';
 import { parseRecurrence } from '../budgets/recurrence.js';
+import { creditTexts } from '../credits/credit.js';
+import type { TemplateCreditDto } from '../credits/credit.dto.js';
 
 /** A template as /ops/budget-templates shows it. A rule is absent if its time zone is not known any more. */
 export type BudgetTemplate = Answer<'BudgetTemplate'>;
@@ -18,6 +21,56 @@ export function rulesOf(fields: Fields): {
   };
 }
 
+/** Between credits in a template's record, and between the texts of one. */
+const [CREDIT_END, TEXT_END] = ['\x1e', '\x1f'];
+
+/**
+ * The credits of a template as its record has them.
+ * @throws Refusal INVALID_REQUEST, UNIT_MISMATCH
+ */
+export function creditsText(
+  credits: readonly TemplateCreditDto[],
+  unit: Unit,
+  allocated: number | bigint,
+): string {
+  let total = BigInt(allocated);
+  const names = new Set<string>();
+  const texts = credits.map((credit, index) => {
+    requireUnit(unit, `credits[${index}].amount`, credit.amount);
+    const { amount, name, category, priority, notifyBeforeMs, metadata } = creditTexts(
+      credit,
+      `credits[${index}].`,
+    );
+    total += BigInt(amount);
+    names.add(name);
+    return [amount, credit.lasts_ms, name, category, priority, notifyBeforeMs, metadata].join(TEXT_END);
+  });
+  if (names.size < credits.length) {
+    throw new Refusal('INVALID_REQUEST', 'each credit needs a name of its own', { field: 'credits' });
+  }
+  if (total > INT64_MAX) {
+    throw new Refusal('INVALID_REQUEST', 'allocated and the credits together would overflow int64', {
+      field: 'credits',
+    });
+  }
+  return texts.join(CREDIT_END);
+}
+
+function creditsOf(text: string, unit: Unit): NonNullable<BudgetTemplate['credits']> {
+  return text.split(CREDIT_END).map((one) => {
+    const [amount, lasts, name, category, priority, notice, metadata] = one.split(TEXT_END);
+    return {
+      name: String(name),
+      amount: { unit, amount: parseAmount(amount) },
+      lasts_ms: Number(lasts),
+      priority: Number(priority),
+      ...(category !== '' && { category }),
+      ...(notice !== '' && { notify_before_ms: Number(notice) }),
+      ...(metadata !== '' && { metadata: readJson(String(metadata)) as BudgetTemplate['metadata'] }),
+    };
+  });
+}
+
 /** @throws Error when the record is corrupt. */
 export function templateOf(fields: Fields, templateId: string): BudgetTemplate {
   const unit = fieldOf(fields, 'unit') as Unit;
@@ -26,6 +79,7 @@ export function templateOf(fields: Fields, templateId: string): BudgetTemplate {
   const limits = fields.get('window_limits')?.split(' ') ?? [];
   const periodMs = fields.get('period_ms');
   const metadata = fields.get('metadata');
+  const credits = fields.get('credits');
   return {
     template_id: templateId,
     tenant_id: fieldOf(fields, 'tenant_id'),
@@ -48,6 +102,7 @@ export function templateOf(fields: Fields, templateId: string): BudgetTemplate {
         };
       }),
     }),
+    ...(credits !== undefined && { credits: creditsOf(credits, unit) }),
     ...(metadata !== undefined && { metadata: readJson(metadata) as BudgetTemplate['metadata'] }),
     created_at: timeOf(fieldOf(fields, 'created_at')),
     updated_at: timeOf(fieldOf(fields, 'updated_at')),

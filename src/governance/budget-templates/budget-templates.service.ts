@@ -20,7 +20,7 @@ import { storedFields } from '../budgets/budgets.service.js';
 import { recurrenceOf } from '../budgets/recurrence.dto.js';
 import { recurrenceText } from '../budgets/recurrence.js';
 import { windowRules } from '../budgets/windows.service.js';
-import { type BudgetTemplate, parsePattern, templateOf } from './budget-template.js';
+import { type BudgetTemplate, creditsText, parsePattern, templateOf } from './budget-template.js';
 import type { BudgetTemplateDto, BudgetTemplateListQueryDto } from './budget-template.dto.js';
 import { TemplatePlans } from './template-plans.js';
 
@@ -88,6 +88,9 @@ export class BudgetTemplatesService {
                 'window_rules',
                 rules.map(recurrenceText).join('|'),
               ]),
+          ...(request.credits === undefined
+            ? []
+            : ['credits', creditsText(request.credits, unit, allocated.amount)]),
         ],
       },
     );

@@ -6,6 +6,7 @@ import { budgetKey, budgetTemplateKey, Records, RedisService } from '../../redis
 import { type Fields, fieldOf, type Origin } from '../../wire/index.js';
 import { budgetRefusal } from '../budgets/budget.js';
 import { budgetOfRow, FAILURES, idOf, NO_ID, rowOf } from '../budgets/budget-bulk-action.service.js';
+import { GRANT_FAILURES } from '../credits/credits-bulk.service.js';
 import { matchesPattern } from './budget-template.js';
 import type { BudgetTemplateDto } from './budget-template.dto.js';
 import { BudgetTemplatesService, type StoredTemplate } from './budget-templates.service.js';
@@ -13,6 +14,7 @@ import { TemplatePlans } from './template-plans.js';
 
 /** The most budgets that one request changes, as for every bulk action. */
 const AT_ONCE = 500;
+const APPLY_FAILURES = { ...GRANT_FAILURES, ...FAILURES };
 
 /** The template of a budget, as /ops/budgets/template shows it. */
 export interface BudgetOrigin {
@@ -133,7 +135,7 @@ export class MadeBudgetsService {
       case 'SKIPPED':
         return { skipped: reply.reason };
       default:
-        return { failed: FAILURES[reply.status] };
+        return { failed: APPLY_FAILURES[reply.status] };
     }
   }
 }

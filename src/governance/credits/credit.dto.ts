@@ -18,7 +18,7 @@ const NAME_LENGTH = 128;
 const TEN_YEARS_MS = 3650 * DAY_MS;
 
 /** What a member means here, where the word means something else elsewhere. */
-const Says = (description: string): PropertyDecorator =>
+export const Says = (description: string): PropertyDecorator =>
   Obeys({ name: 'says', test: () => true, schema: { description } });
 
 class CreditAmountDto {
@@ -29,8 +29,8 @@ class CreditAmountDto {
   amount!: number | bigint;
 }
 
-/** What a credit is, whichever budget it is for. */
-export class CreditTermsDto {
+/** What a credit is, whenever it begins and ends. */
+class CreditDto {
   @Nested(() => CreditAmountDto)
   amount!: CreditAmountDto;
 
@@ -52,14 +52,6 @@ export class CreditTermsDto {
   priority?: number;
 
   @Optional()
-  @IsDateTime()
-  effective_at?: string;
-
-  @Optional()
-  @IsDateTime()
-  expires_at?: string;
-
-  @Optional()
   @Says('How long before its end `custom.credit.ending` comes, in ms. Without it, never.')
   @IsInt()
   @Min(1)
@@ -69,6 +61,26 @@ export class CreditTermsDto {
   @Optional()
   @IsFreeObject()
   metadata?: Record<string, unknown>;
+}
+
+/** What a credit is, whichever budget it is for. */
+export class CreditTermsDto extends CreditDto {
+  @Optional()
+  @IsDateTime()
+  effective_at?: string;
+
+  @Optional()
+  @IsDateTime()
+  expires_at?: string;
+}
+
+/** What each budget of a template gets. */
+export class TemplateCreditDto extends CreditDto {
+  @Says('How long it burns, from the instant at which the budget gets it, in ms.')
+  @IsInt()
+  @Min(1)
+  @Max(TEN_YEARS_MS)
+  lasts_ms!: number;
 }
 
 export class CreditGrantDto extends CreditTermsDto {

@@ -85,10 +85,10 @@ export function creditOf(id: string, record: Fields, live: LiveCredits): Credit 
 }
 
 /** @throws Refusal INVALID_REQUEST if nothing of it can be read */
-export function creditName(text: string): string {
+export function creditName(text: string, field = 'name'): string {
   const name = oneLine(text);
   if (name === '') {
-    throw new Refusal('INVALID_REQUEST', 'name must have a character that can be read', { field: 'name' });
+    throw new Refusal('INVALID_REQUEST', `${field} must have a character that can be read`, { field });
   }
   return name;
 }
@@ -106,15 +106,18 @@ export interface CreditTexts {
   readonly metadata: string;
 }
 
-/** The terms as scripts take them. @throws Refusal INVALID_REQUEST for a start before 1970, or a name that cannot be read */
-export function creditTexts(terms: CreditTermsDto): CreditTexts {
+/**
+ * The terms as scripts take them. `path` is where the request has them.
+ * @throws Refusal INVALID_REQUEST for a start before 1970, or a name that cannot be read
+ */
+export function creditTexts(terms: CreditTermsDto, path = ''): CreditTexts {
   const effectiveAt = instantMs(terms.effective_at);
   if (effectiveAt !== undefined && effectiveAt < 0) {
     throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
   }
   return {
     amount: terms.amount.amount.toString(),
-    name: creditName(terms.name),
+    name: creditName(terms.name, `${path}name`),
     category: oneLine(terms.category),
     priority: terms.priority ?? DEFAULT_PRIORITY,
     effectiveAt: effectiveAt ?? '',

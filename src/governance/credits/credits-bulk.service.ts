@@ -25,7 +25,7 @@ const failed = ({
   message,
 });
 
-const GRANT_FAILURES: Readonly<Record<Failed, RowFailure>> = {
+export const GRANT_FAILURES: Readonly<Record<Failed, RowFailure>> = {
   ...FAILURES,
   TOO_MANY_CREDITS: failed(GRANT_REFUSALS.TOO_MANY_CREDITS),
   CREDIT_ENDED: failed(GRANT_REFUSALS.CREDIT_ENDED),

@@ -115,6 +115,7 @@ export function TemplateForm({
       windows: drafts.length === 0 ? undefined : windowsOf(drafts, unit),
       // What the form does not show stays.
       period_ms: calendar === undefined ? template?.period_ms : undefined,
+      credits: template?.credits,
       metadata: template?.metadata,
       ...(values.existing === '' ? {} : { apply_to_existing: true, idempotency_key: key }),
     };

@@ -21,7 +21,8 @@ type Template = Schema<'BudgetTemplate'>;
 /** What the budgets of a template get besides their amount, in words. */
 function termsOf({ overdraft_limit: overdraft, ...template }: Template): ReactNode[] {
   const calendar = template.recurrence && calendarOf(template.recurrence);
-  const { period_ms: periodMs, commit_overage_policy: overage, windows = [], unit } = template;
+  const { period_ms: periodMs, commit_overage_policy: overage, unit } = template;
+  const { windows = [], credits = [] } = template;
   return [
     ...(calendar === undefined ? [] : [`new ${wordsOf(calendar)}`]),
     ...(periodMs === undefined ? [] : [`new every ${formatDuration(periodMs)}`]),
@@ -34,6 +35,11 @@ function termsOf({ overdraft_limit: overdraft, ...template }: Template): ReactNo
         </>
       );
     }),
+    ...credits.map(({ name, amount, lasts_ms: lastsMs }) => (
+      <>
+        credit {name}: <Amount amount={amount.amount} unit={unit} /> for {formatDuration(lastsMs)}
+      </>
+    )),
     ...(overdraft === undefined || BigInt(overdraft.amount) === 0n
       ? []
       : [
