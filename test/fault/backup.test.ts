@@ -7,6 +7,7 @@ import { Redis } from 'ioredis';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { startRedis, stopAllRedis, type RedisServer } from '../support/redis-server.js';
+import { eventsOf, expectSound, HOUR_MS, TestClock, timeOf } from '../support/test-clock.js';
 
 /** The procedures of docs/backup.md. */
 const LOG = 'appendonlydir';
@@ -37,11 +38,11 @@ afterEach(async () => {
 const hold = (amount: number): Promise<string> => holdfast.hold(tenant, amount);
 
 /** Starts from the content of the backup directory, as on another machine. */
-async function restore(): Promise<void> {
+async function restore(more: Record<string, string> = {}): Promise<void> {
   await holdfast.stop();
   await redis.stop();
   redis = await startRedis({ appendonly: true, dir: backup });
-  holdfast = await Holdfast.start({ REDIS_URL: redis.url });
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url, ...more });
 }
 
 async function expectWhole(): Promise<void> {
@@ -89,4 +90,46 @@ test('a dump that is made the base of a log is restored', async () => {
   );
   await restore();
   await expectWhole();
+});
+
+test('a restored copy has its credits as they were, and lets them end again, with what holds need', async () => {
+  await holdfast.stop();
+  const clocked = { HOLDFAST_TEST_CLOCK: 'true' };
+  holdfast = await Holdfast.start({ REDIS_URL: redis.url, ...clocked });
+  const clock = new TestClock(() => holdfast);
+  const customer = await clock.tenant(10);
+  const at = `scope=tenant:${customer.id}&unit=TOKENS`;
+  const ends = (await clock.nowMs()) + HOUR_MS;
+  const terms = { name: 'Prepaid', expires_at: timeOf(ends), amount: { unit: 'TOKENS', amount: 50 } };
+  const body = {
+    idempotency_key: 'one',
+    tenant_id: customer.id,
+    scope: `tenant:${customer.id}`,
+    unit: 'TOKENS',
+  };
+  const grant = () => holdfast.admin('POST', '/ops/budgets/credits', { ...body, ...terms });
+  const granted = await grant();
+  expectStatus(granted, 201);
+  const { reservation_id: id } = expectStatus(
+    await holdfast.reserve(customer, 30, { ttl_ms: 2 * HOUR_MS }),
+    200,
+  );
+  await cp(join(redis.dir, LOG), join(backup, LOG), { recursive: true });
+  const end = async (): Promise<void> => {
+    await clock.advanceTo(ends);
+    expectStatus(await holdfast.commit(customer, id, 18), 200);
+    const { credits } = expectStatus(await holdfast.admin('GET', `/ops/budgets/credits?${at}`), 200);
+    expect(credits).toMatchObject([
+      { status: 'ENDED', consumed: { amount: 18 }, lapsed: { amount: 32 }, pinned: { amount: 0 } },
+    ]);
+    expect(await eventsOf(holdfast, customer, 'custom.credit.ended')).toHaveLength(1);
+    expect(await holdfast.balances(customer)).toEqual({ [`tenant:${customer.id}`]: '10 0 18 0' });
+    await expectSound(holdfast, customer);
+  };
+  await end();
+  await restore(clocked);
+  expect((await grant()).text).toBe(granted.text);
+  const { credits } = expectStatus(await holdfast.admin('GET', `/ops/budgets/credits?${at}`), 200);
+  expect(credits).toMatchObject([{ status: 'ACTIVE', remaining: { amount: 50 } }]);
+  await end();
 });
