@@ -196,22 +196,41 @@ export class CreditModel {
     });
   }
 
+  /**
+   * With a figure for each hold and pin, which the ledger does not keep: what the live holds need beside the pins, and what none of them
+   * can need of the pins. The oldest pins are for the fewest holds, so the oldest holds draw on them first.
+   */
+  private figures(): { needed: bigint; unneeded: bigint } {
+    const left = this.pins.map((pin) => pin.left);
+    let needed = 0n;
+    for (const hold of this.holds.toSorted((a, b) => a.madeAt - b.madeAt)) {
+      let open = hold.amount;
+      this.pins.forEach(({ ends }, index) => {
+        const figure = hold.madeAt < ends ? least(open, left[index] as bigint) : 0n;
+        left[index] = (left[index] as bigint) - figure;
+        open -= figure;
+      });
+      needed += open;
+    }
+    return { needed, unneeded: left.reduce((sum, rest) => sum + rest, 0n) };
+  }
+
   /** What breaks the promises of the rule, or nothing. */
   faults(): string[] {
     const faults: string[] = [];
-    const last = Math.max(...this.pins.map(({ ends }) => ends), 0);
-    const later = this.holds
-      .filter(({ madeAt }) => madeAt >= last && last > 0)
-      .reduce((sum, { amount }) => sum + amount, 0n);
     const burning = this.burning.reduce((sum, { left }) => sum + left, 0n);
+    const { needed, unneeded } = this.figures();
     if (this.debt === 0n && this.remaining < 0n) {
       faults.push(`remaining is ${this.remaining}`);
     }
     if (this.base < 0n) {
       faults.push(`the base is ${this.base}`);
     }
-    if (this.base + burning < later) {
-      faults.push(`later holds of ${later} are covered by ${this.base + burning}`);
+    if (this.base + burning < needed) {
+      faults.push(`what holds need beside pins, ${needed}, is covered by ${this.base + burning}`);
+    }
+    if (unneeded > 0n) {
+      faults.push(`${unneeded} is pinned for nobody`);
     }
     if (!this.keepsPromises(this.holds) || !this.keepsPromises(this.holds.toReversed())) {
       faults.push('the live holds cannot all be charged in full');
