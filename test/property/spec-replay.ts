@@ -8,7 +8,7 @@ import {
 } from '../../src/redis/keyspace.js';
 import { debit } from '../support/admission-client.js';
 import { fund, rollOver, setFrozen } from '../support/governance-client.js';
-import { DEFAULT_UNIT, LedgerClient, RETENTION_MS, TRACE } from '../support/ledger-client.js';
+import { DEFAULT_UNIT, LedgerClient, randomText, RETENTION_MS, TRACE } from '../support/ledger-client.js';
 import { chargedBy, faultsOf, isCrossing, linesOf, readLedger, snapshot } from '../support/ledger-state.js';
 import { reserveSet } from '../support/reservation-sets.js';
 import { changedKeys } from './readings.js';
@@ -26,6 +26,8 @@ const SUBJECTS: Record<string, SubjectLevels> = {
 /** Of the model: the scope of the second reserve of a set, and what its number adds to that of the first. */
 const [COMPANION, SECOND] = ['acme/prod/bot', 1000];
 const MAX_EXTENSIONS = '1';
+/** At the end of a debit's id: lua/ledger/lib/debit_record.lua. */
+const INSTANT_DIGITS = 11;
 /** In this event, `hold` is the instant. */
 const PERIOD_ENDED = 'budget.reset_spent';
 /** The position of a lease's remaining time in a reply; a replay recomputes it. */
@@ -46,6 +48,7 @@ export class Replay {
   private readonly ledger: LedgerClient;
   private readonly calls: CallsInOrder;
   private readonly ids = new Map<number, string>();
+  private readonly debits = new Map<number, string>();
   private readonly replies = new Map<number, readonly string[]>();
   private start = 0;
 
@@ -64,7 +67,8 @@ export class Replay {
 
   /** @throws Error after the first step at which scripts and model differ */
   async run(): Promise<void> {
-    this.start = await this.ledger.serverTime();
+    // Debits are found among the events from their instant on, and Redis numbers events by its own clock.
+    this.start = (await this.ledger.serverTime()) - 60_000;
     await this.prepare();
     // No step depends on a reply: the walk determines which reserves create a hold, and with it the ids.
     const runs = runsOf(this.walk, this.isGrouped);
@@ -185,7 +189,7 @@ export class Replay {
     return reply[1] === 'replay' ? [...faults, 'answered from an earlier outcome'] : faults;
   }
 
-  private send({ key, request, word, isReplay }: SpecStep): Promise<string[]> {
+  private send({ key, request, word, isReplay, now }: SpecStep): Promise<string[]> {
     const { ledger } = this;
     const { kind, scope, amount, policy, ttl, grace, charge } = request;
     if (kind === 'set') {
@@ -215,9 +219,15 @@ export class Replay {
       case 'extend':
         return ledger.extend(id, ttl, options);
       case 'refund':
-        return ledger.refund(id, amount, options);
-      case 'debit':
-        return debit(ledger, { ...options, subject: SUBJECTS[scope] as SubjectLevels, amount, policy });
+        return ledger.refund(this.debits.get(request.hold) ?? id, amount, options);
+      case 'debit': {
+        const debitId = `evn_${randomText(11)}`;
+        if (word === 'APPLIED' && !isReplay) {
+          this.debits.set(key, debitId + (this.start + now).toString(16).padStart(INSTANT_DIGITS, '0'));
+        }
+        const of = { ...options, id: debitId, subject: SUBJECTS[scope] as SubjectLevels };
+        return debit(ledger, { ...of, amount, policy });
+      }
       case 'fund':
         return fund(ledger, amount, { ...options, scope: this.scope(scope), fingerprint: String(amount) });
       case 'freeze':

@@ -55,7 +55,7 @@ export interface SpecHold {
   readonly state: string;
 }
 
-/** What the end of a hold or a direct debit, whose hold is -1, charged every budget of the leaf, or a refund took back. */
+/** What the end of a hold or a direct debit, whose number is that of its request, charged every budget of the leaf, or a refund took back. */
 export interface SpecEntry {
   readonly hold: number;
   readonly leaf: string;
