@@ -20,7 +20,8 @@
 -- NOT_MARKED if reserves would not see the period, the windows, the credits, or that others wait for funds.
 -- credit_defect: INVALID_CREDITS; NOT_ALLOCATED if credits and pins have more than the allocation; NOT_HELD if pins
 -- have more than the holds that they are for; CREDIT_NOT_INDEXED if the job for idle budgets would not let one start
--- or end at the right instant; NOT_GRANTED if a record lacks a credit, or accounts for more or less than was granted.
+-- or end at the right instant; NOT_GRANTED if a record lacks a credit, or accounts for more or less than was granted;
+-- NOT_SPENT if credits have paid more than was spent.
 local budget_index = KEYS[1]
 local after, limit = ARGV[1], tonumber(ARGV[2])
 
@@ -90,9 +91,11 @@ local function is_granted(id, left)
   return not int64.negative(rest)
 end
 
--- `f` has the budget's fields reserved, allocated, status and credits.
+-- `f` has the budget's fields reserved, allocated, status, credits, spent and paid_by_credits.
 local function credit_defect(member, f)
-  if not f[4] then
+  if f[6] and not (int64.is_amount(f[6]) and int64.is_amount(f[5]) and not int64.less(f[5], f[6])) then
+    return 'NOT_SPENT'
+  elseif not f[4] then
     return nil
   end
   local readable, credits = pcall(credit_record.parsed, f[4])
@@ -133,7 +136,7 @@ for _, member in ipairs(members) do
   local key = keys.budget(tag, unit or '', scope or member)
   local f = redis.pcall('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'status', 'period_start',
     'period_end', 'rollover_policy', 'period_allocated', 'recurrence', 'boundaries', 'windows', 'window_rules',
-    'window_plans', 'extras', 'waiting', 'credits')
+    'window_plans', 'extras', 'waiting', 'credits', 'paid_by_credits')
   f = f.err and {} or f
   for i = 1, 6 do
     reply[#reply + 1] = f[i] or ''
@@ -141,7 +144,7 @@ for _, member in ipairs(members) do
   reply[#reply + 1] = period_defect(key, name, f[6], { unpack(f, 7, 12) })
     or window_defect(key, name, f[6], { unpack(f, 13, 15) })
     or (f[8] or f[13] or f[17] or f[18]) and not f[16] and 'NOT_MARKED' or ''
-  reply[#reply + 1] = credit_defect(name, { f[2], f[4], f[6], f[18] }) or ''
+  reply[#reply + 1] = credit_defect(name, { f[2], f[4], f[6], f[18], f[3], f[19] }) or ''
 end
 if #members == limit then
   reply[2] = members[limit]

@@ -66,7 +66,7 @@ if birth.is_unplanned then
 end
 budget.overdraft_limit = birth.overdraft_limit
 local planned, refused = funding.planned_funding(budget, 'RESET',
-  int64.saturating_add(birth.allocated, budget.held_by_credits), '')
+  int64.saturating_add(int64.saturating_add(birth.allocated, budget.held_by_credits), budget.paid_by_credits), '')
 local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused

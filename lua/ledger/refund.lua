@@ -133,6 +133,9 @@ local total = int64.text(int64.add(charge.refunded, amount))
 local reply, parts = { 'REFUNDED', 'fresh', charge.tenant, total }, { charge.tenant, total }
 for i, budget in ipairs(budgets) do
   local text, stored = shared_budgets.keep_copy(group, budget)
+  if budget.paid_by_credits then
+    redis.call('HSET', budget.key, 'paid_by_credits', budget.paid_by_credits)
+  end
   for place, value in ipairs({ budget.scope, text, budget.returned }) do
     reply[1 + 3 * i + place], parts[3 * i - 1 + place] = value, place == 2 and stored or value
   end

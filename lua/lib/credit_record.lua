@@ -385,6 +385,15 @@ local function paid_at(text, number)
   return paid
 end
 
+-- How much of a refund is of what these credits paid: they come before the base.
+local function refunded_share(paid, before, amount)
+  local total = 0
+  for _, share in ipairs(paid) do
+    total = sum(total, share[2])
+  end
+  return difference(least(total, sum(before, amount)), least(total, int64.figure(before)))
+end
+
 -- Gives `amount` of a refund back to those of the credits in `paid` that still burn, the last that paid first. The rest
 -- stays with the base: it paid only when these were consumed. `before` is what was refunded earlier, `most` what comes
 -- back at all. Returns the text of the budget's credits, and who got what, as in a paid_text.
@@ -443,5 +452,6 @@ return {
   is_due = is_due,
   leave = leave, made_at = made_at, made_at_of = made_at_of,
   new_effects = new_effects, paid_at = paid_at, paid_text = paid_text,
-  parsed = parsed, pass = pass, place_of = place_of, refund = refund, text_of = text_of, with = with,
+  parsed = parsed, pass = pass, place_of = place_of, refund = refund, refunded_share = refunded_share,
+  text_of = text_of, with = with,
 }

@@ -29,6 +29,21 @@ local function require_places(tag)
   redis.call('ZCARD', keys.credit_index(tag))
 end
 
+-- Counts what credits have paid of what a budget's period has spent: its field `paid_by_credits`. Of that, its own
+-- allocation has paid nothing.
+local function count_paid(tag, unit, scope, effects)
+  local paid = '0'
+  for _, share in ipairs(effects.paid or {}) do
+    paid = int64.add(paid, share[2])
+  end
+  for _, happening in ipairs(effects.happened) do
+    paid = happening[1] == 'started' and int64.add(paid, happening[4]) or paid
+  end
+  if paid ~= '0' then
+    redis.pcall('HINCRBY', keys.budget(tag, unit, scope), 'paid_by_credits', int64.text(paid))
+  end
+end
+
 local STATUS_OF = { ended = 'ENDED', exhausted = 'EXHAUSTED', voided = 'VOIDED' }
 
 -- How the events call what the third figure of a happening is.
@@ -61,6 +76,7 @@ end
 -- has called require_places.
 local function write_effects(tag, tenant, unit, scope, origin, effects, now)
   local entry
+  count_paid(tag, unit, scope, effects)
   for _, lapse in ipairs(effects.lapses) do
     redis.pcall('HINCRBY', keys.credit(tag, lapse[1]), 'lapsed', lapse[2])
   end

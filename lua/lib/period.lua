@@ -58,6 +58,13 @@ local function held_by_credits(budget)
   return budget.credits_text and credit_record.held(credit_record.parsed(budget.credits_text)) or 0
 end
 
+-- What of an allocation is neither held by the budget's credits nor has it paid what credits have paid. After a RESET,
+-- these may have more than all of it.
+local function base_of(budget, allocated)
+  local base = int64.sub(int64.sub(allocated, budget.held_by_credits), budget.paid_by_credits)
+  return int64.negative(base) and '0' or int64.text(base)
+end
+
 -- The budget with its period. Ends the script if a field is damaged.
 local function read_period(key, scope)
   local f = redis.call('HMGET', key, 'remaining', 'reserved', 'spent', 'allocated', 'debt', 'overdraft_limit',
@@ -204,7 +211,7 @@ local function add_current_fields(list, key, scope, period_end, status, now, cre
 end
 
 return {
-  POLICIES = POLICIES, add_current_fields = add_current_fields, held_by_credits = held_by_credits,
+  POLICIES = POLICIES, add_current_fields = add_current_fields, base_of = base_of, held_by_credits = held_by_credits,
   instant_of = instant_of,
   is_period_over = is_period_over, plan_of = plan_of, read_period = read_period, state_now = state_now,
   states_until = states_until,

@@ -48,6 +48,7 @@ local function roll_over(tag, key, unit, scope, now)
     'is_over_limit', last.is_over_limit, 'period_start', time.ms_text(last.starts), 'period_end',
     time.ms_text(last.ends), 'updated_at', time.ms_text(now))
   local former = budget
+  redis.call('HDEL', key, 'paid_by_credits')
   for _, state in ipairs(states) do
     emit_rollover(tag, budget, unit, former, state)
     former = state

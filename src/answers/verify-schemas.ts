@@ -41,6 +41,7 @@ export const VERIFY_SCHEMAS = {
               'NOT_HELD',
               'CREDIT_NOT_INDEXED',
               'NOT_GRANTED',
+              'NOT_SPENT',
             ),
           },
         ),

@@ -251,6 +251,13 @@ describe('verifying the ledger', () => {
     });
   });
 
+  test('finds credits that have paid more than was spent', async () => {
+    const tenant = await newTenant();
+    const key = budgetKey(on.holds.tagOfTenant(tenant.id), 'TOKENS', `tenant:${tenant.id}`);
+    await on.holds.redis.hset(key, { spent: '0', paid_by_credits: '1' });
+    expect((await verify(`tenant=${tenant.id}`)).drift).toMatchObject([{ credit_defect: 'NOT_SPENT' }]);
+  });
+
   test('finds a period that reserves would overlook', async () => {
     const tenant = await newTenant();
     const at = `scope=tenant:${tenant.id}&unit=TOKENS`;

@@ -206,6 +206,8 @@ class Play {
     expect(model.faults()).toEqual([]);
     const figures = (await ledger.figures()).split(',').slice(0, 5).join();
     expect(figures).toBe([model.remaining, model.reserved, model.spent, model.allocated, model.debt].join());
+    const paid = await ledger.redis.hget(ledger.budgetKeyOf(), 'paid_by_credits');
+    expect(BigInt(paid ?? 0)).toBe(model.paidByCredits);
     const shown = await creditsOf(this.at);
     for (const credit of model.credits) {
       const found = shown.find(({ id }) => id === credit.id);

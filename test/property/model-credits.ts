@@ -46,6 +46,8 @@ export class CreditModel {
   holds: ModelHold[] = [];
   allocated: bigint;
   spent = 0n;
+  /** What credits have paid of it. */
+  paidByCredits = 0n;
   reserved = 0n;
   debt = 0n;
 
@@ -101,6 +103,7 @@ export class CreditModel {
     const repaid = least(this.debt, credit.left);
     this.allocated += credit.left;
     this.spent += repaid;
+    this.paidByCredits += repaid;
     this.debt -= repaid;
     credit.left -= repaid;
     credit.consumed += repaid;
@@ -154,6 +157,7 @@ export class CreditModel {
       const share = least(rest, part.left);
       part.left -= share;
       credit.consumed += share;
+      this.paidByCredits += share;
       rest -= share;
     };
     for (const pin of this.pins) {

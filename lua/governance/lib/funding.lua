@@ -1,5 +1,5 @@
 -- funding: how CREDIT, DEBIT, RESET, RESET_SPENT and REPAY_DEBT change a budget, with their writes and events.
--- @include budget_figures, event_writer, expiry, int64, new_figures, waking
+-- @include budget_figures, event_writer, expiry, int64, new_figures, period, waking
 --
 -- remaining = allocated - spent - reserved - debt holds after each operation:
 -- CREDIT pays debt first. Repaid debt becomes spent, since that consumption is now paid for. allocated and remaining
@@ -63,16 +63,17 @@ local function sets_period(budget, operation)
   return budget.period_end and (operation == 'RESET' or operation == 'RESET_SPENT')
 end
 
--- Credits are not granted anew in each period.
-local function period_allocation(budget, planned)
-  return int64.text(int64.sub(planned.allocated, budget.held_by_credits))
+-- Credits are not granted anew in each period. What they have paid of `spent` is not known any more if that is set.
+local function period_allocation(budget, planned, operation)
+  return period.base_of({ held_by_credits = budget.held_by_credits,
+    paid_by_credits = operation == 'RESET' and budget.paid_by_credits or '0' }, planned.allocated)
 end
 
 -- Whether the operation changes any figure.
 local function funding_changes(budget, planned, operation)
   return planned.allocated ~= budget.allocated or planned.remaining ~= budget.remaining or planned.spent ~= budget.spent
     or planned.debt ~= budget.debt or planned.is_over_limit ~= budget.is_over_limit
-    or sets_period(budget, operation) and period_allocation(budget, planned) ~= budget.period_allocated
+    or sets_period(budget, operation) and period_allocation(budget, planned, operation) ~= budget.period_allocated
 end
 
 -- `request` is { tenant_id, scope, unit, operation, spent, reason, metadata }. The caller has called require_event_log.
@@ -84,7 +85,10 @@ local function apply_funding(tag, budget, planned, request, now, origin)
     waking.wake_waiters(budget.key)
   end
   if sets_period(budget, operation) then
-    redis.call('HSET', budget.key, 'period_allocated', period_allocation(budget, planned))
+    redis.call('HSET', budget.key, 'period_allocated', period_allocation(budget, planned, operation))
+  end
+  if operation == 'RESET_SPENT' then
+    redis.call('HDEL', budget.key, 'paid_by_credits')
   end
   local figures = { 'ledger_id', budget.ledger_id, 'unit', unit, 'operation', operation,
     'previous_allocated', budget.allocated, 'new_allocated', planned.allocated, 'previous_remaining', budget.remaining,

@@ -4,7 +4,8 @@
 -- Returns the budget, or nil and a refusal: NOT_FOUND, TENANT_CLOSED, BUDGET_CLOSED. A closed tenant takes precedence
 -- over a closed budget.
 -- What is due in the budget's period and credits happens first, even if the caller then refuses. `now` of the budget
--- is the time, `held_by_credits` what its credits have of the allocation, and `base_allocated` the rest.
+-- is the time, `held_by_credits` what its credits have of the allocation, `paid_by_credits` what they have paid of what
+-- is spent, and `base_allocated` the rest of the allocation.
 local function governed_budget(tag, unit, scope, tenant_id)
   local budget = budget_figures.read_budget(tag, unit, scope)
   if not budget then
@@ -22,10 +23,11 @@ local function governed_budget(tag, unit, scope, tenant_id)
     budget = budget_figures.read_budget(tag, unit, scope)
   end
   budget.now = now
-  local record = redis.call('HMGET', budget.key, 'ledger_id', 'period_allocated')
+  local record = redis.call('HMGET', budget.key, 'ledger_id', 'period_allocated', 'paid_by_credits')
   budget.ledger_id, budget.period_allocated = record[1] or '', record[2] or budget.allocated
   budget.held_by_credits = int64.text(period.held_by_credits(budget))
-  budget.base_allocated = int64.text(int64.sub(budget.allocated, budget.held_by_credits))
+  budget.paid_by_credits = record[3] or '0'
+  budget.base_allocated = period.base_of(budget, budget.allocated)
   return budget
 end
 

@@ -26,7 +26,8 @@ local function is_period_over(budget, charged_at)
 end
 
 -- Changes a copy of a shared budget, the `number`th of those that were charged. Its `returned` is by how much its
--- `remaining` grows. Returns what credits got back, as lua/lib/credit_record.lua writes it.
+-- `remaining` grows, and `paid_by_credits` is that field of its record, if credits paid the charge. Returns what
+-- credits got back, as lua/lib/credit_record.lua writes it.
 local function take_out(budget, amount, charge, number)
   local charged_at, given = charge.charged_at, ''
   local debt, repaid = lowered(budget.debt, amount)
@@ -39,10 +40,16 @@ local function take_out(budget, amount, charge, number)
   budget.debt_figure, budget.spent_figure = int64.figure(budget.debt), int64.figure(budget.spent)
   budget.windows = budget.windows and windows_without(budget.windows, amount, charged_at)
   budget_figures.move_figures(budget, int64.figure(int64.text(int64.add(former, returned))), budget.reserved_figure)
-  local paid = budget.credits_text and credit_record.paid_at(charge.credits, number) or {}
+  local paid = credit_record.paid_at(charge.credits, number)
+  if #paid > 0 then
+    local stored = redis.call('HGET', budget.key, 'paid_by_credits') or '0'
+    local share = credit_record.refunded_share(paid, charge.refunded, amount)
+    local left = lowered(stored, int64.less(unspent, share) and unspent or share)
+    budget.paid_by_credits = int64.text(int64.less(budget.spent, left) and budget.spent or left)
+  end
   -- If a RESET took more from the base than it had, that comes back first.
   local room = int64.sub(int64.sub(budget.allocated, budget.spent), period.held_by_credits(budget))
-  if #paid > 0 and int64.positive(room) then
+  if budget.credits_text and #paid > 0 and int64.positive(room) then
     unspent = int64.less(room, unspent) and room or unspent
     budget.credits_text, given =
       credit_record.refund(budget.credits_text, paid, charge.refunded, amount, unspent)
