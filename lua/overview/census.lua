@@ -35,11 +35,12 @@ local STATUSES = {
 }
 local RECORDS = { budgets = 'budget', webhooks = 'webhook', policies = 'policy' }
 local QUOTAS_LISTED, OF_A_RUN = 10, 100
+local MINUS = string.byte('-')
 
 local tag = keys.tag_of(tenant_index)
 local left = limit
 local counts, budgets, webhooks, damaged, quotas = {}, {}, {}, {}, {}
-local sums, sum_rows, budgeted = {}, {}, {}
+local sums, sum_rows, budgeted, tops = {}, {}, {}, {}
 local now = time.now_ms()
 local next_tenant, next_kind, next_after = '', '', ''
 
@@ -54,7 +55,7 @@ end
 -- The form in which this service writes a figure that may be negative.
 local function is_figure(text)
   return int64.is_amount(text)
-    or (text and text ~= '-0' and string.byte(text) == 45 and int64.is_amount(string.sub(text, 2)))
+    or (text and text ~= '-0' and string.byte(text) == MINUS and int64.is_amount(string.sub(text, 2)))
 end
 
 -- A number or an instant in ms that a double holds exactly.
@@ -80,8 +81,13 @@ local function count_tenant(id)
   end
 end
 
--- Whether a scope above this one has a budget in the unit.
+-- Whether a scope above this one has a budget in the unit. In the order of the index, budgets follow the one at their
+-- top.
 local function is_budgeted_above(scope, unit)
+  local top = tops[unit]
+  if top and string.sub(scope, 1, #top) == top then
+    return true
+  end
   local known = budgeted[unit]
   if not known then
     known = {}
@@ -94,42 +100,53 @@ local function is_budgeted_above(scope, unit)
       known[above] = redis.call('EXISTS', keys.budget(tag, unit, above)) == 1
     end
     if known[above] then
+      tops[unit] = above .. '/'
       return true
     end
     slash = string.find(scope, '/', slash + 1, true)
   end
+  tops[unit] = scope .. '/'
   return false
 end
 
-local function append_sum(sum)
-  for _, text in ipairs(sum) do
-    sum_rows[#sum_rows + 1] = text
+local function append_sum(owner, unit, sum)
+  sum_rows[#sum_rows + 1], sum_rows[#sum_rows + 2] = owner, unit
+  for _, figure in ipairs(sum) do
+    sum_rows[#sum_rows + 1] = int64.text(figure)
   end
+end
+
+-- The sums of figures, or nil if one of them leaves int64. Each is a figure again, however many were added.
+local function added(figures, others)
+  local sums_of = {}
+  for i = 1, #figures do
+    local sum = int64.add(figures[i], others[i])
+    if not sum then
+      return nil
+    end
+    sums_of[i] = int64.figure(int64.text(sum))
+  end
+  return sums_of
 end
 
 -- Adds the figures of a budget to the sums of its tenant, in a further row where they would leave int64.
 local function add_to_sums(scope, unit, allocated, spent, reserved, debt)
-  if is_budgeted_above(scope, unit) then
+  if is_budgeted_above(scope, unit) or not int64.is_amount(spent) or string.byte(allocated) == MINUS
+    or string.byte(reserved) == MINUS or string.byte(debt) == MINUS then
     return
   end
   local owner = string.match(scope, '^tenant:([^/]+)')
-  for _, amount in ipairs({ owner and allocated or '', spent or '', reserved, debt }) do
-    if not int64.is_amount(amount) then
-      return
-    end
+  if not owner then
+    return
   end
-  local row, name = { owner, unit, allocated, spent, reserved, debt }, owner .. ' ' .. unit
-  local before = sums[name]
-  for i = 3, before and 6 or 0 do
-    local sum = int64.add(before[i], row[i])
-    if not sum then
-      append_sum(before)
-      row = { owner, unit, allocated, spent, reserved, debt }
-      break
-    end
-    row[i] = sum
+  local of_tenant = sums[owner] or {}
+  local own = { int64.figure(allocated), int64.figure(spent), int64.figure(reserved), int64.figure(debt) }
+  local before = of_tenant[unit]
+  local sum = before and added(before, own)
+  if before and not sum then
+    append_sum(owner, unit, before)
   end
-  sums[name] = row
+  sums[owner], of_tenant[unit] = of_tenant, sum or own
 end
 
 local function count_budget(member)
@@ -346,8 +363,10 @@ for name, number in pairs(counts) do
   names = names + 1
 end
 reply[6] = time.ms_text(2 * names)
-for _, sum in pairs(sums) do
-  append_sum(sum)
+for owner, of_tenant in pairs(sums) do
+  for unit, sum in pairs(of_tenant) do
+    append_sum(owner, unit, sum)
+  end
 end
 reply[#reply + 1] = time.ms_text(#sum_rows / 6)
 for i = 1, #sum_rows do
