@@ -140,6 +140,28 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     },
     { has_more: { ...FLAG, description: 'There if more have ended than are shown.' } },
   ),
+  EndingCreditList: object({
+    ends_before: TIME,
+    budgets: {
+      ...list(
+        object({
+          tenant_id: TEXT,
+          scope: TEXT,
+          unit: oneOf(...UNITS),
+          credits: { ...COUNT, description: 'How many of its credits end by then.' },
+          first_ends_at: { ...TIME, description: 'When the first of them ends.' },
+          remaining: {
+            ...AMOUNT,
+            description:
+              'What is left of them, which the budget loses unless it is consumed, or pinned for holds, before.',
+          },
+        }),
+      ),
+      description: 'By when the first of their credits ends; at most 100.',
+    },
+    examined: { ...COUNT, description: 'How many budgets with credits were looked at.' },
+    has_more: { ...FLAG, description: 'Whether there are more, or some that were not looked at.' },
+  }),
   Credit: object(
     {
       credit_id: TEXT,

@@ -33,9 +33,14 @@ import { KeptOrders } from './budgets/budget-orders.js';
 import { PeriodPlans } from './budgets/period-plans.js';
 import { RecurrenceService } from './budgets/recurrence.service.js';
 import { WindowsService } from './budgets/windows.service.js';
-import { CreditsController, TenantCreditsController } from './credits/credits.controller.js';
+import {
+  CreditsController,
+  EndingCreditsController,
+  TenantCreditsController,
+} from './credits/credits.controller.js';
 import { CreditsBulkService } from './credits/credits-bulk.service.js';
 import { CreditsService } from './credits/credits.service.js';
+import { EndingCreditsService } from './credits/ending-credits.service.js';
 import { CredentialsController } from './credentials/credentials.controller.js';
 import { CredentialsService } from './credentials/credentials.service.js';
 import { OperatorsController } from './operators/operators.controller.js';
@@ -69,6 +74,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     BudgetsController,
     CredentialsController,
     CreditsController,
+    EndingCreditsController,
     TenantCreditsController,
     OperatorsController,
     PoliciesController,
@@ -98,6 +104,7 @@ import { TenantsService } from './tenants/tenants.service.js';
     CredentialsService,
     CreditsBulkService,
     CreditsService,
+    EndingCreditsService,
     OperatorsService,
     PoliciesService,
     TenantBulkActionService,

@@ -91,5 +91,20 @@ describeInBrowser(`the credits of a budget in the console${WITHOUT_BROWSER}`, ()
       },
       { looks: WIDE_AND_NARROW },
     );
+    for (const place of ['/', `/tenants/${other.id}`]) {
+      await browser.visit(
+        holdfast.url,
+        place,
+        'Credits that end this week',
+        async (page) => {
+          const ending = page.getByRole('region', { name: 'Credits that end this week' }).locator('table');
+          await ending.getByRole('row', { name: new RegExp(`^tenant:${other.id} 200 tokens 1 `) }).waitFor();
+        },
+        { looks: WIDE_AND_NARROW },
+      );
+    }
+    await browser.visit(holdfast.url, `/tenants/${tenant.id}`, 'Policies', async (page) => {
+      expect(await page.getByText('Credits that end this week').count()).toBe(0);
+    });
   });
 });

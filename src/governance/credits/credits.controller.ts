@@ -13,6 +13,7 @@ import {
   QuerySchema,
   sendAnswer,
   sendJson,
+  tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
@@ -25,11 +26,13 @@ import {
 } from './credit.dto.js';
 import { CreditsBulkService } from './credits-bulk.service.js';
 import { CreditsService } from './credits.service.js';
+import { EndingCreditsQueryDto, EndingCreditsService } from './ending-credits.service.js';
 
 const validateGrant = compileValidator(CreditGrantDto);
 const validateBulk = compileValidator(CreditBulkDto);
 const validateList = compileQuery(CreditListQueryDto);
 const validateLookup = compileQuery(BudgetLookupQueryDto);
+const validateEnding = compileQuery(EndingCreditsQueryDto);
 const validateVoid = compileValidator(CreditVoidDto);
 const validateUpdate = compileValidator(CreditUpdateDto);
 
@@ -143,6 +146,30 @@ export class CreditsController {
   ): Promise<void> {
     const origin = originOf(request, 'admin');
     sendAnswer<'Credit'>(reply, 200, await this.credits.update(creditId, validateUpdate(body), origin));
+  }
+}
+
+/** What ends soon, across budgets. */
+@Controller('ops/credits/ending')
+export class EndingCreditsController {
+  constructor(private readonly credits: EndingCreditsService) {}
+
+  @Get()
+  @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
+  @LimitedQuery()
+  @ApiOperation({
+    operationId: 'listEndingCredits',
+    summary: 'List the budgets whose credits end soon, and what that takes away',
+  })
+  @Answers(200, 'EndingCreditList')
+  @QuerySchema(EndingCreditsQueryDto, { tenant_id: 'acme' })
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const found = await this.credits.list(validateEnding(query), tenantsOf(request));
+    sendAnswer<'EndingCreditList'>(reply, 200, found);
   }
 }
 

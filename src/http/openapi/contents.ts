@@ -80,6 +80,7 @@ export const CONTENTS: readonly {
       'grantCredit',
       'grantCredits',
       'listCredits',
+      'listEndingCredits',
       'listOwnCredits',
       'updateCredit',
       'voidCredit',

@@ -6,6 +6,7 @@ export const PARAMETER_WORDS = {
   cursor: 'The `next_cursor` of the last answer, with the same filters and order.',
   deprecated: 'Only kinds that are no longer to be used, or only others.',
   dimension: 'Only charges with this dimension and value.',
+  ends_before: 'Only credits that end by this time. Default: a week from now.',
   error_code: 'Only rows with one of these codes, separated by commas.',
   error_code_exclude: 'Only rows with none of these codes, separated by commas.',
   event_type: 'Only events, or subscriptions to events, of this type.',

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import { useLive } from '../../api/live';
+import { EndingCredits } from '../../parts/ending-credits';
 import { PageHead } from '../../parts/panel';
 import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
@@ -36,6 +37,7 @@ export function Overview(): ReactNode {
         <div className="grid" style={{ alignItems: 'start' }}>
           <TightBudgets />
           <FailingWebhooks />
+          <EndingCredits />
         </div>
       </div>
     </>

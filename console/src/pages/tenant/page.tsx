@@ -5,11 +5,13 @@ import { type ReactNode, useState } from 'react';
 import { get } from '../../api/client';
 import { useMayChange } from '../../api/session';
 import type { Tenant } from '../../api/types';
+import { EndingCredits } from '../../parts/ending-credits';
 import { Loaded } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
 import { Status } from '../../parts/status';
 import { useTitle } from '../../parts/title';
 import { CloseTenant, Closing } from './close';
+import { Figures } from './figures';
 import { KeyDetails } from './key-details';
 import { Keys } from './keys';
 import { Owned } from './limits';
@@ -54,8 +56,10 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
       </PageHead>
       <div className="grid" style={{ alignItems: 'start' }}>
         {status === 'CLOSED' && <Closing id={id} total={closing} />}
+        <Figures id={id} />
         <Owned id={id} mayChange={mayChange} />
         <Settings tenant={tenant} />
+        <EndingCredits tenantId={id} />
         <Keys tenantId={id} mayCreate={mayChange && status === 'ACTIVE'} mayChange={mayChange} />
         <Templates tenantId={id} mayChange={mayChange} />
         <Policies tenantId={id} mayChange={mayChange} />

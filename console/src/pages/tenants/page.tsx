@@ -14,7 +14,7 @@ import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { type Sums, useMonthOfTenants, useTenantSums } from './sums';
+import { NOT_KNOWN, type Sums, useMonthOfTenants, useTenantSums } from './sums';
 import { CreateTenant } from './create-tenant';
 import { KeyForm } from '../tenant/key-form';
 
@@ -108,7 +108,9 @@ function TenantTable({
                   </Link>
                 </div>
               ))}
-              {(monthOf?.(id).length ?? 0) === 0 && <span className="muted">–</span>}
+              {(monthOf?.(id).length ?? 0) === 0 && (
+                <span className="muted">{monthOf === undefined ? NOT_KNOWN : '–'}</span>
+              )}
             </td>
             <td className="right">
               <div className="row actions">
@@ -145,7 +147,7 @@ function SumCells({ sums }: { sums: Sums | undefined }): ReactNode {
           />
         </div>
       ))}
-      {(sums?.length ?? 0) === 0 && <span className="muted">{sums === undefined ? '…' : '–'}</span>}
+      {(sums?.length ?? 0) === 0 && <span className="muted">{sums === undefined ? NOT_KNOWN : '–'}</span>}
     </td>
   ));
 }
