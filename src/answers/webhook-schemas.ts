@@ -156,7 +156,7 @@ export const DELIVERY_SCHEMAS = {
       answer_text: {
         ...TEXT,
         description:
-          "How the endpoint's answer to the last attempt begins, at most 2 KiB, if it was not 2xx.",
+          "How the endpoint's answer to the last attempt begins, at most 2 KiB, if it was not 2xx. Absent if it was empty, or is not kept any more.",
       },
       request: {
         ...ref('WebhookDeliveryRequest'),

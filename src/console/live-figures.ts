@@ -185,6 +185,7 @@ function sweeperOf(report: SweeperStateReport): NonNullable<LiveSnapshot['sweepe
     awaiting_cleanup: report.awaiting_cleanup,
     instances: report.instances.length,
     unheld: report.unheld.length,
+    unreadable: report.unreadable.length,
     partitions: report.partitions.length + report.unreadable.length,
     ...(next.length === 0 ? {} : { next_deadline_at_ms: Math.min(...next) }),
   };

@@ -71,6 +71,8 @@ export interface LiveSnapshot {
     readonly awaiting_cleanup: number;
     readonly instances: number;
     readonly unheld: number;
+    /** Partitions whose keys are damaged: nothing of them is in these figures. */
+    readonly unreadable: number;
     readonly partitions: number;
     readonly next_deadline_at_ms?: number;
   };

@@ -43,6 +43,8 @@ beforeAll(async () => {
     PARTITIONS: '2',
     archiveFlushMs: 3_600_000,
     archiveSettleMs: 0,
+    // Any lag is one to warn of.
+    archiveAlertMs: 0,
     // The lag is counted with each beat, three in a lease.
     archiveLeaseMs: 9000,
   });
@@ -84,6 +86,12 @@ test('entries that are packed wait for the archiver, are no longer to be packed,
   expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(4);
   expect(await holdfast.metric('holdfast_records_to_pack')).toBe(0);
   await eventually('lag', async () => (await holdfast.metric('holdfast_archive_lag_seconds')) > 0);
+  expect((await holdfast.call('GET', '/health/ready')).body.details.archiver.warnings).toEqual([
+    {
+      code: 'archive_behind',
+      message: expect.stringMatching(/its oldest entry has waited for \d+ ms\. Look/),
+    },
+  ]);
 });
 
 /** An archiver of the test's own, which works when the test says so. */

@@ -165,7 +165,7 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     const key = budgetKey(stored.tagOfTenant(tenant.id), 'TOKENS', scope);
     await visit(
       `/verify?tenant=${tenant.id}`,
-      'Not verified yet',
+      'Not verified from this page yet',
       async (page) => {
         await page.getByRole('button', { name: 'Verify this tenant' }).click();
         await page.getByText('The ledger adds up').waitFor();

@@ -134,7 +134,15 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
       },
       { looks: WIDE_AND_NARROW },
     );
-    await browser.visit(holdfast.url, '/search?q=nothing-at-all', 'Nothing has this id or name');
+    await browser.visit(
+      holdfast.url,
+      '/search?q=nothing-at-all',
+      'Nothing has this id or name',
+      async (page) => {
+        await page.getByRole('link', { name: 'Charges of the user with this id' }).click();
+        await page.waitForURL(/\/usage\?dimension=user_id(%3D|=)nothing-at-all$/);
+      },
+    );
   });
 
   test('is not needed where a list is: arrows lead from row to row, and Enter opens one', async () => {

@@ -57,6 +57,11 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     tenant = await holdfast.createTenant();
     await holdfast.createBudget(tenant, '', 900);
     await holdfast.createBudget(tenant, '/agent:quick', 100);
+    const { keys } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
+      200,
+    );
+    const keyId = keys[0].key_id as string;
     const now = Date.now();
     const of = { tenant: tenant.id, charged: 100 };
     await publishCharges(
@@ -79,8 +84,18 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
           scope: `tenant:${tenant.id}/agent:quick`,
           agent: 'quick',
           action_kind: 'llm.completion',
+          key_id: keyId,
           charged: 200,
         },
+        ...[
+          { at: '2026-03-02T11:00:00Z', charged: 1 },
+          { at: '2026-03-03T11:00:00Z', charged: 10 },
+        ].map(({ at, charged }) => ({
+          recorded_at: Date.parse(at),
+          tenant: 'zones',
+          scope: 'tenant:zones',
+          charged,
+        })),
         ...[
           { user: 'ana', charged: 150 },
           { user: 'ben', charged: 50 },
@@ -202,6 +217,51 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
     );
   });
 
+  test('days are those of a zone that was chosen, and kept in the address', async () => {
+    // Days of Kiritimati begin 14 hours before those of UTC.
+    const query = 'tenant_id=zones&from=2026-03-02&to=2026-03-03&by=tenant';
+    await browser.visit(
+      holdfast.url,
+      `/usage?${query}&zone=UTC`,
+      '11 tokens in all',
+      async (page) => {
+        await page.getByRole('row', { name: /^Mon 2 Mar 1 tokens / }).waitFor();
+        await page.getByRole('row', { name: /^Tue 3 Mar 10 tokens / }).waitFor();
+        await page.getByLabel('Days of').selectOption('Pacific/Kiritimati');
+        await page.getByText('1 tokens in all').waitFor();
+        await page.getByRole('row', { name: /^Tue 3 Mar 1 tokens / }).waitFor();
+        expect(new URL(page.url()).searchParams.get('zone')).toBe('Pacific/Kiritimati');
+        await page.reload();
+        await page.getByRole('row', { name: /^Tue 3 Mar 1 tokens / }).waitFor();
+      },
+      { looks: WIDE_AND_NARROW },
+    );
+    await browser.visit(holdfast.url, `/usage?${query}&zone=Mars%2FOlympus`, '11 tokens in all');
+  });
+
+  test('more than a year of days is cut, and says so; keys have their names', async () => {
+    const { keys } = expectStatus(
+      await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
+      200,
+    );
+    const key = keys[0] as Json;
+    await browser.visit(
+      holdfast.url,
+      `/usage?tenant_id=${tenant.id}&from=2020-01-01&by=key_id&unit=TOKENS&zone=UTC`,
+      'Only the last 366 of these days are shown',
+    );
+    await browser.visit(
+      holdfast.url,
+      `/usage?tenant_id=${tenant.id}&by=key_id&unit=TOKENS&zone=UTC`,
+      'Charged a day, by API key',
+      async (page) => {
+        const largest = page.getByRole('region', { name: 'The largest' });
+        await largest.getByRole('link', { name: key.name as string, exact: true }).click();
+        await page.getByRole('dialog', { name: key.name as string }).waitFor();
+      },
+    );
+  });
+
   test('a report with more rows than one has says so, and that the file ends there', async () => {
     const { page, complaints, context } = await browser.enter(holdfast.url, '/tenants');
     await page.route(/ops\/usage\?.*group_by=day%2C/, async (route) => {
@@ -260,6 +320,19 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
         // 200 of 900 in six hours.
         await page.getByText('Runs out in about 27 h at the rate of the last six hours').waitFor();
         await page.getByRole('list', { name: 'Charged by kind of action' }).getByText('search 100').waitFor();
+        // The same in one hour of the six that the archive has, and nothing where it has lost charges.
+        let more: object = { complete_from_ms: Date.now() - HOUR_MS };
+        await page.route(/ops\/usage\?.*group_by=scope/, async (route) => {
+          const answer = await route.fetch();
+          await route.fulfill({ response: answer, json: { ...(await answer.json()), ...more } });
+        });
+        await page.reload();
+        const ofSome = 'h at the rate of what the archive has of the last six hours';
+        await page.getByText(new RegExp(`Runs out in about [45] ${ofSome}`)).waitFor();
+        more = { gaps: [{ from_ms: 0, to_ms: 1, why: 'MISSING' }] };
+        await page.reload();
+        await page.getByText('search 100').waitFor();
+        expect(await page.getByText('Runs out').count()).toBe(0);
       },
     );
     const hour = {

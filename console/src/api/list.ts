@@ -8,6 +8,7 @@ import {
 import { useMemo } from 'react';
 import { getPage } from './client';
 import type { Answer, ListPath, Parameters } from './operations';
+import { serverMsOf } from './server-time';
 
 /** The rows of all pages that were read, and how to read more. parts/more-rows.tsx shows what stands below them. */
 export interface GrowingList<Row> extends Pick<
@@ -15,6 +16,8 @@ export interface GrowingList<Row> extends Pick<
   'error' | 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage' | 'refetch'
 > {
   readonly rows: readonly Row[] | undefined;
+  /** When the last page was read, by the service's time. */
+  readonly readAtMs: number | undefined;
   /** How many rows pages looked at that too few matched to fill. */
   readonly examined: number;
 }
@@ -46,7 +49,8 @@ export function useList<P extends ListPath, Row>(
   });
   const all = useMemo(() => data?.pages.flatMap(({ answer }) => rows(answer)), [data]);
   const examined = data?.pages.reduce((sum, page) => sum + page.examined, 0) ?? 0;
-  return { ...rest, rows: all, examined };
+  const readAtMs = all && serverMsOf(rest.dataUpdatedAt);
+  return { ...rest, rows: all, readAtMs, examined };
 }
 
 /** One page of a list, by its cursor. While another page loads, the one before stays. parts/pager.tsx shows it. */

@@ -11,6 +11,7 @@ export function learnServerTime(nowMs: number): void {
   aheadMs = nowMs - browserNowMs();
 }
 
-export function serverNowMs(): number {
-  return browserNowMs() + aheadMs;
-}
+/** What the service's time was, or is, when the browser's clock shows this. */
+export const serverMsOf = (browserMs: number): number => browserMs + aheadMs;
+
+export const serverNowMs = (): number => serverMsOf(browserNowMs());

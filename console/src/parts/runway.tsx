@@ -7,14 +7,22 @@ import { DAY_MS } from '../../../src/ledger/time';
 import type { Budget } from '../api/types';
 
 const USAGE = '/ops/usage';
-const HOURS = 6;
+const SPAN_HOURS = 6;
+/** A shorter time says too little. */
+const LEAST_HOURS = 0.5;
+/** The archive is behind by some seconds, always. */
+const NEARLY_ALL = 0.95;
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const EVERY_MS = 60_000;
 const MOST_ROWS = 10_000;
 
 /** What each scope was charged itself in the last hours, in each unit. */
-type Charges = readonly { readonly scope: string; readonly unit: string; readonly charged: bigint }[];
+interface Charges {
+  readonly rows: readonly { readonly scope: string; readonly unit: string; readonly charged: bigint }[];
+  /** How many of them the archive has. */
+  readonly hours: number;
+}
 
 /** The charges of the last hours at a scope and below it, or of all scopes. Undefined until they are read, and where there is no archive. */
 export function useCharges(scope?: string): Charges | undefined {
@@ -22,18 +30,28 @@ export function useCharges(scope?: string): Charges | undefined {
     queryKey: [USAGE, 'rate', scope],
     queryFn: async (): Promise<Charges | null> => {
       const now = serverNowMs();
-      const { rows, has_more: isCut } = await get(USAGE, {
-        from: new Date(now - HOURS * HOUR_MS).toISOString(),
+      const from = now - SPAN_HOURS * HOUR_MS;
+      const report = await get(USAGE, {
+        from: new Date(from).toISOString(),
         to: new Date(now).toISOString(),
         group_by: 'scope',
         order: '-charged',
         limit: MOST_ROWS,
         scope,
       });
+      const { complete_from_ms: firstMs, complete_through_ms: throughMs, gaps, has_more: isCut } = report;
+      const hours = (Math.min(now, throughMs || now) - Math.max(from, firstMs)) / HOUR_MS;
       // With a part of the charges, a budget would seem to last longer than it does.
-      return isCut
+      return isCut || gaps.length > 0 || hours < LEAST_HOURS
         ? null
-        : rows.map(({ scope: at = '', unit, charged }) => ({ scope: at, unit, charged: BigInt(charged) }));
+        : {
+            rows: report.rows.map(({ scope: at = '', unit: of, charged }) => ({
+              scope: at,
+              unit: of,
+              charged: BigInt(charged),
+            })),
+            hours,
+          };
     },
     refetchInterval: EVERY_MS,
     retry: false,
@@ -53,9 +71,9 @@ interface Bound {
 function runsOutOf(
   { scope, unit, remaining, period_end: end }: Budget,
   windows: Windows,
-  charges: Charges,
+  { rows, hours }: Charges,
 ): { readonly inMs: number; readonly window: string | undefined } | undefined {
-  const charged = charges
+  const charged = rows
     .filter((one) => one.unit === unit && `${one.scope}/`.startsWith(`${scope}/`))
     .reduce((sum, one) => sum + one.charged, 0n);
   if (charged <= 0n) {
@@ -79,7 +97,7 @@ function runsOutOf(
       window: name,
       untilMs,
       // An estimate: a double is exact enough.
-      inMs: (Math.max(0, Number(left)) / Number(charged)) * HOURS * HOUR_MS,
+      inMs: (Math.max(0, Number(left)) / Number(charged)) * hours * HOUR_MS,
     }))
     .filter(({ inMs, untilMs }) => now + inMs < untilMs)
     .sort((one, other) => one.inMs - other.inMs);
@@ -109,11 +127,13 @@ export function Runway({
   charges: Charges | undefined;
 }): ReactNode {
   const out = charges && runsOutOf(budget, windows, charges);
-  if (out === undefined || out.inMs > FAR_MS) {
+  if (charges === undefined || out === undefined || out.inMs > FAR_MS) {
     return null;
   }
   const what = out.window === undefined ? 'Runs' : `Window ${out.window} runs`;
   return out.inMs === 0
     ? `${what} out now`
-    : `${what} out in about ${about(out.inMs)} at the rate of the last six hours`;
+    : `${what} out in about ${about(out.inMs)} at the rate of ${
+        charges.hours < NEARLY_ALL * SPAN_HOURS ? 'what the archive has of ' : ''
+      }the last six hours`;
 }

@@ -7,9 +7,11 @@ const SUGGESTED = 10;
 
 /** A filter by tenant, which suggests the ids of tenants whose id or name has what was typed. */
 export function TenantFilter({
+  label = 'Tenant id',
   value,
   onChange,
 }: {
+  label?: string;
   value: string | undefined;
   onChange: (value: string | undefined) => void;
 }): ReactNode {
@@ -23,7 +25,7 @@ export function TenantFilter({
   });
   return (
     <>
-      <TextFilter label="Tenant id" value={value} onChange={onChange} onInput={setTyped} suggestions={id} />
+      <TextFilter label={label} value={value} onChange={onChange} onInput={setTyped} suggestions={id} />
       <datalist id={id}>
         {data?.map(({ tenant_id: tenant, name }) => (
           <option key={tenant} value={tenant}>

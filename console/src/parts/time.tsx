@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { DAY_MS } from '../../../src/ledger/time';
 import { serverNowMs } from '../api/server-time';
 import { TENTHS } from './numbers';
@@ -36,12 +36,23 @@ export function Time({ at, clock = false }: { at: string | number; clock?: boole
   );
 }
 
+const SECOND_MS = 1000;
 /** Figures that are older say how old they are. */
 const OLD_MS = 10_000;
 
-/** When figures were read. */
+/** The time, once a second. */
+export function useNow(): number {
+  const [now, setNow] = useState(serverNowMs);
+  useEffect(() => {
+    const timer = window.setInterval(() => setNow(serverNowMs()), SECOND_MS);
+    return () => window.clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** When figures were read. Their age grows also where no newer ones come. */
 export function AsOf({ at }: { at: string | number }): ReactNode {
-  const ageMs = serverNowMs() - new Date(at).getTime();
+  const ageMs = useNow() - new Date(at).getTime();
   return (
     <span className="muted small">
       as of <Time at={at} clock />
@@ -54,7 +65,7 @@ const STEPS: readonly (readonly [ms: number, name: string])[] = [
   [DAY_MS, 'd'],
   [3_600_000, 'h'],
   [60_000, 'min'],
-  [1000, 's'],
+  [SECOND_MS, 's'],
 ];
 
 /** A duration in its two largest units, such as `3 min 20 s`. */

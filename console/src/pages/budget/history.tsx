@@ -6,8 +6,8 @@ import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
 import { serverNowMs } from '../../api/server-time';
 import type { Budget, CyclesEvent } from '../../api/types';
-import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
+import { Who } from '../../parts/key-name';
 import { Loaded } from '../../parts/loaded';
 import { COUNT } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
@@ -168,7 +168,7 @@ function Days({
 }
 
 const CHANGES =
-  /^budget\.(created|updated|funded|debited|reset|reset_spent|debt_repaid|frozen|unfrozen|closed)/;
+  /^(budget\.(created|updated|funded|debited|reset|reset_spent|debt_repaid|frozen|unfrozen|closed)|custom\.credit\.(granted|voided))/;
 
 /** Who changed the budget, when and why. */
 function Changes({
@@ -189,7 +189,7 @@ function Changes({
             : `Nobody changed it in the last ${DAYS} days`
         }
       >
-        Funding, limits and freezes would be listed here. All events has the older ones.
+        Funding, credits, limits and freezes would be listed here. All events has the older ones.
       </Empty>
     );
   }
@@ -208,7 +208,7 @@ function Changes({
             <Link to="/events" search={{ event: id }}>
               {/* A new period resets what is spent, as an operator can. */}
               {data['rollover_policy'] === undefined
-                ? wordOf(type.slice(type.indexOf('.') + 1))
+                ? wordOf(type.replace(/^(budget|custom)\./, '').replace('.', ' '))
                 : 'New period'}
             </Link>
           </td>
@@ -217,7 +217,9 @@ function Changes({
               <Figures data={data} state={state} unit={budget.unit} />
             </td>
           ))}
-          <td style={{ minWidth: 130 }}>{whoOf(actor?.type, tenant, actor?.key_id)}</td>
+          <td style={{ minWidth: 130 }}>
+            <Who type={actor?.type} tenant={tenant} id={actor?.key_id} />
+          </td>
           <td style={{ overflowWrap: 'anywhere', minWidth: 120 }}>
             {typeof data['reason'] === 'string' ? data['reason'] : <span className="muted">–</span>}
           </td>

@@ -1,10 +1,9 @@
 import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { type ReactNode, useEffect, useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { get } from '../../api/client';
 import type { Int64 } from '../../api/json';
-import { serverNowMs } from '../../api/server-time';
 import type { Schema } from '../../api/operations';
 import type { Budget, CyclesEvent } from '../../api/types';
 import { Amount, unitWord } from '../../parts/amount';
@@ -14,7 +13,7 @@ import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Table } from '../../parts/table';
-import { formatDuration, Time } from '../../parts/time';
+import { formatDuration, Time, useNow } from '../../parts/time';
 import { DENIALS } from '../events/event';
 
 const EVERY_MS = 5000;
@@ -27,16 +26,6 @@ const SEARCH_EVERY_MS = 30_000;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
-
-/** The time, once a second. */
-function useNow(): number {
-  const [now, setNow] = useState(serverNowMs);
-  useEffect(() => {
-    const timer = window.setInterval(() => setNow(serverNowMs()), CLOCK_MS);
-    return () => window.clearInterval(timer);
-  }, []);
-  return now;
-}
 
 type HoldList = Omit<Schema<'BudgetHoldList'>, 'scope' | 'unit'>;
 
@@ -175,17 +164,29 @@ export function LastDenials({ budget }: { budget: Budget }): ReactNode {
       className="span-6 scrolls"
       flush
       aside={
-        <Link to="/events" search={{ event_type: 'reservation.denied', scope: budget.scope }}>
-          All denials
-        </Link>
+        <>
+          <Link to="/events" search={{ event_type: 'reservation.denied', scope: budget.scope }}>
+            All denials
+          </Link>
+          ,{' '}
+          <Link to="/events" search={{ event_type: 'custom.direct_debit.denied', scope: budget.scope }}>
+            of direct debits
+          </Link>
+        </>
       }
     >
       <Loaded query={denials}>
         {({ events, looked, isCut }) =>
           events.length === 0 ? (
             isCut ? (
-              <Empty title={`None of the last ${looked} denials is in ${unitWord(budget.unit)}`}>
-                Those in other units came later. All denials has the older ones.
+              <Empty
+                title={
+                  looked === 0
+                    ? 'None of the newest events is a denial'
+                    : `None of the last ${looked} denials is in ${unitWord(budget.unit)}`
+                }
+              >
+                The older ones were not looked at. The lists of all denials have them.
               </Empty>
             ) : (
               <Empty title="Nothing was denied">Denials are kept as long as events are.</Empty>

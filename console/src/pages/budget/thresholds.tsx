@@ -116,7 +116,9 @@ function Crossing({
       <span className="muted">
         {cutAt === undefined
           ? 'never, as far as events are kept'
-          : `not among the last ${cutAt} crossings here and below`}
+          : cutAt === 0
+            ? 'not among the newest events'
+            : `not among the last ${cutAt} crossings here and below`}
       </span>
     );
   }

@@ -9,14 +9,14 @@ import { Empty } from '../../parts/states';
 import { colourOf, UsageChart } from '../usage/chart';
 import { Incomplete } from '../usage/incomplete';
 import { LoadedUsage } from '../usage/report';
-import { lastDays, nameOf, readUsage, spanOf, USAGE, ZONE } from '../usage/usage';
+import { dayAt, lastDays, nameOf, readUsage, spanOf, USAGE, ZONE } from '../usage/usage';
 
 const DAYS = 30;
 const EVERY_MS = 60_000;
 
 /** What was charged here and below in the last days, by kind of action. */
 export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): ReactNode {
-  const days = lastDays(DAYS, serverNowMs());
+  const days = lastDays(DAYS, dayAt(serverNowMs(), ZONE));
   const span = { ...spanOf(days, ZONE), zone: ZONE };
   const usage = useQuery({
     queryKey: [USAGE, 'budget', span, scope, unit],

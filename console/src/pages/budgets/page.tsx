@@ -15,6 +15,7 @@ import { Scope } from '../../parts/scope';
 import { Empty } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
+import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { TenantFilter } from '../../parts/tenant-filter';
 import { CreateBudget } from './create-budget';
@@ -46,6 +47,7 @@ export function Budgets(): ReactNode {
   return (
     <>
       <PageHead title="Budgets">
+        {list.readAtMs !== undefined && <AsOf at={list.readAtMs} />}
         {mayChange && (
           <Button size="compact-sm" onClick={() => setCreating(true)}>
             Create budget

@@ -3,8 +3,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { get } from '../../api/client';
 import type { CyclesEvent } from '../../api/types';
-import { whoOf } from '../../parts/actor';
-import { KeyName } from '../../parts/key-name';
+import { Who } from '../../parts/key-name';
 import { Loaded } from '../../parts/loaded';
 import { Scope } from '../../parts/scope';
 import { SameCause } from '../../parts/same-cause';
@@ -53,8 +52,7 @@ function Details({ event }: { event: CyclesEvent }): ReactNode {
         <dd className="id">{event.event_id}</dd>
         <dt>By</dt>
         <dd>
-          {whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}{' '}
-          {event.actor?.key_id !== undefined && <KeyName id={event.actor.key_id} />}
+          <Who type={event.actor?.type} tenant={event.tenant_id} id={event.actor?.key_id} />
         </dd>
         <About event={event} />
         <SameCause request={event.request_id} trace={event.trace_id} correlation={event.correlation_id} />

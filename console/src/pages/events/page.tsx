@@ -2,7 +2,6 @@ import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode } from 'react';
 import { usePage } from '../../api/list';
 import type { CyclesEvent } from '../../api/types';
-import { whoOf } from '../../parts/actor';
 import {
   type FilterChange,
   FilterBar,
@@ -11,6 +10,7 @@ import {
   useSetters,
 } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
+import { Who } from '../../parts/key-name';
 import { PagedList } from '../../parts/pager';
 import { PageHead } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
@@ -139,7 +139,9 @@ function EventTable({
           <td style={{ minWidth: 150 }}>
             {event.scope === undefined ? <span className="muted">–</span> : <Scope path={event.scope} />}
           </td>
-          <td style={{ minWidth: 130 }}>{whoOf(event.actor?.type, event.tenant_id, event.actor?.key_id)}</td>
+          <td style={{ minWidth: 130 }}>
+            <Who type={event.actor?.type} tenant={event.tenant_id} id={event.actor?.key_id} />
+          </td>
         </tr>
       )}
     </Table>

@@ -17,6 +17,7 @@ import { COUNT, percentOf } from '../../parts/numbers';
 import { PagedList } from '../../parts/pager';
 import { PageHead, Panel } from '../../parts/panel';
 import { Empty, Failure } from '../../parts/states';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { useTitle } from '../../parts/title';
 import { type Counts, useCounts } from './counts';
 import { Histogram } from './histogram';
@@ -145,7 +146,7 @@ function Filters({
   const set = useSetters(FILTERS, change);
   return (
     <FilterBar filters={search} names={FILTERS} change={change}>
-      <TextFilter label="Tenant id" value={tenant} onChange={set.tenant} wide />
+      <TenantFilter value={tenant} onChange={set.tenant} />
       <TextFilter label="Scope, or one above it" value={scope} onChange={set.scope} wide />
       <ChoiceFilter
         label="State"

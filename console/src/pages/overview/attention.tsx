@@ -140,7 +140,7 @@ export function FailingWebhooks(): ReactNode {
       <Loaded query={overview} height={240}>
         {({ failing_webhooks: failing }) =>
           failing.length === 0 ? (
-            <Empty title={disabled > 0 ? 'No active subscription fails' : 'All deliveries arrive'}>
+            <Empty title={disabled > 0 ? 'No active subscription fails' : 'No subscription fails'}>
               {disabled > 0
                 ? 'Those that were disabled get nothing until somebody resumes them.'
                 : 'Subscriptions with failures in a row would be listed here.'}

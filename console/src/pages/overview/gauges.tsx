@@ -18,8 +18,16 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
   return (
     <Panel title="In flight" className="span-4" aside={<Link to="/reservations">Live holds</Link>}>
       <div className="figure">
-        {sweeper === undefined ? '–' : COUNT.format(sweeper.holds)}
-        <small>{sweeper?.holds === 1 ? 'hold' : 'holds'}</small>
+        {sweeper === undefined ? (
+          <>
+            –<small>holds</small>
+          </>
+        ) : (
+          <Link to="/reservations">
+            {COUNT.format(sweeper.holds)}
+            <small>{sweeper.holds === 1 ? 'hold' : 'holds'}</small>
+          </Link>
+        )}
       </div>
       <ul className="amounts" aria-label="Amounts held">
         {amounts.map(([unit, amount]) => (
@@ -38,7 +46,11 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
         <dt>Next to expire</dt>
         <dd>
           {next === undefined ? (
-            'none'
+            sweeper === undefined ? (
+              '–'
+            ) : (
+              'none'
+            )
           ) : (
             <Link to="/reservations">
               <Time at={next} clock />
@@ -62,6 +74,14 @@ export function InFlight({ sweeper }: { sweeper: SweeperFigures }): ReactNode {
           {sweeper === undefined ? '–' : <Link to="/sweeper">{COUNT.format(sweeper.quarantined)}</Link>}
         </dd>
       </dl>
+      {sweeper !== undefined && sweeper.unreadable > 0 && (
+        <p style={{ marginTop: 8 }}>
+          <Link to="/sweeper">
+            Without the holds of {sweeper.unreadable} {sweeper.unreadable === 1 ? 'partition' : 'partitions'},
+            whose keys are damaged
+          </Link>
+        </p>
+      )}
     </Panel>
   );
 }
@@ -124,7 +144,7 @@ export function Sweeper({
       <p className="muted small" style={{ marginTop: 8 }}>
         {sweeper === undefined
           ? 'No figures yet'
-          : `${sweeper.instances} ${sweeper.instances === 1 ? 'instance sweeps' : 'instances sweep'} ${sweeper.partitions - sweeper.unheld} of ${sweeper.partitions} partitions.`}
+          : `${sweeper.instances} ${sweeper.instances === 1 ? 'instance sweeps' : 'instances sweep'} ${sweeper.partitions - sweeper.unheld - sweeper.unreadable} of ${sweeper.partitions} partitions.`}
       </p>
     </Panel>
   );

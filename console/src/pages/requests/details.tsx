@@ -35,12 +35,16 @@ export function RequestDetails({
         {(found) =>
           found === null ? (
             <Empty title="The request log does not have it">
-              It has refusals of the last 24 hours, the last 1,000 of each tenant. An accepted request is
-              among the{' '}
+              It has refusals of the last 24 hours, the last 1,000 of each tenant, and not all of a flood.
+              What came of an accepted request may be among its{' '}
               <Link to="/events" search={{ request_id: id }}>
                 events
+              </Link>{' '}
+              and{' '}
+              <Link to="/audit" search={{ request_id: id }}>
+                audit rows
               </Link>
-              .
+              ; most reserves and commits have neither.
             </Empty>
           ) : (
             <Details row={found} />

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
-import { whoOf } from '../../parts/actor';
 import { Amount } from '../../parts/amount';
 import { EventLink } from '../../parts/event-link';
+import { Who } from '../../parts/key-name';
 import { formatDuration, Time } from '../../parts/time';
 import { ToldTo } from '../../parts/told';
 import type { ReservationHistory } from './history';
@@ -96,7 +96,11 @@ function End({
   return (
     <Step at={end.at_ms} colour={colour} title={words}>
       <div>
-        {end.by !== undefined && `by ${whoOf(end.by.type, history.tenant_id, end.by.key_id)} `}
+        {end.by !== undefined && (
+          <>
+            by <Who type={end.by.type} tenant={history.tenant_id} id={end.by.key_id} />{' '}
+          </>
+        )}
         {end.at_ms !== undefined && (
           <span className="muted">after {formatDuration(end.at_ms - history.created_at_ms)}</span>
         )}

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useList } from '../../api/list';
+import { useSession } from '../../api/session';
 import { Amount } from '../../parts/amount';
 import { Listing } from '../../parts/loaded';
 import { Scope } from '../../parts/scope';
@@ -12,6 +13,7 @@ const EVERY_MS = 5000;
 
 /** The live holds of all tenants, by when they expire. */
 export function LiveHolds({ overdue }: { overdue: boolean }): ReactNode {
+  const isOfAll = useSession().session?.tenants === undefined;
   const list = useList('/ops/holds', overdue ? { overdue } : {}, ({ holds }) => holds, { everyMs: EVERY_MS });
   return (
     <Listing
@@ -21,7 +23,8 @@ export function LiveHolds({ overdue }: { overdue: boolean }): ReactNode {
           <Empty title="No hold is overdue">The sweeper has expired all whose deadline has passed.</Empty>
         ) : (
           <Empty title="Nothing is held">
-            No tenant has a live reservation that expires. Choose a tenant for those that have ended.
+            {isOfAll ? 'No tenant' : 'None of your tenants'} has a live reservation that expires. Choose a
+            tenant for those that have ended, or that wait for a cleanup.
           </Empty>
         )
       }

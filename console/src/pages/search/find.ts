@@ -148,6 +148,12 @@ function elsewhere(text: string): Hit[] {
             to: { to: '/requests', search: { scope: text } } as const,
           },
         ]
-      : [{ label: 'Events with this text', to: { to: '/events', search: { search: text } } as const }]),
+      : [
+          { label: 'Events with this text', to: { to: '/events', search: { search: text } } as const },
+          {
+            label: 'Charges of the user with this id (user_id)',
+            to: { to: '/usage', search: { dimension: `user_id=${text}` } } as const,
+          },
+        ]),
   ];
 }

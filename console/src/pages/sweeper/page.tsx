@@ -5,7 +5,7 @@ import { get } from '../../api/client';
 import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
-import { formatDuration, Time } from '../../parts/time';
+import { AsOf, formatDuration } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { Instances } from './instances';
 import { Partitions } from './partitions';
@@ -33,13 +33,7 @@ export function Sweeper(): ReactNode {
     });
   return (
     <>
-      <PageHead title="Sweeper">
-        {data !== undefined && (
-          <span className="muted small">
-            as of <Time at={data.now_ms} clock />
-          </span>
-        )}
-      </PageHead>
+      <PageHead title="Sweeper">{data !== undefined && <AsOf at={data.now_ms} />}</PageHead>
       {error !== null && <Failure error={error} retry={() => void refetch()} />}
       <div className="grid">
         {data === undefined ? (

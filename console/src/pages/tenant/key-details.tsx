@@ -40,7 +40,7 @@ function Details({ apiKey, mayChange }: { apiKey: ApiKey; mayChange: boolean }):
     <div className="stack">
       {mayChange && status === 'ACTIVE' && (
         <div>
-          <Button color="red" size="compact-sm" onClick={() => setRevoking(true)}>
+          <Button color="red.8" size="compact-sm" onClick={() => setRevoking(true)}>
             Revoke this key
           </Button>
         </div>

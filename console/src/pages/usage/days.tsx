@@ -1,12 +1,19 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { DAY_MS } from '../../../../src/ledger/time';
 import { serverNowMs } from '../../api/server-time';
 import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Table } from '../../parts/table';
 import { Figures, figuresOf, shareOf } from './tables';
-import { amountOf, longDayWords, startOf, type Usage, type UsageReport, type UsageRow, UTC } from './usage';
+import {
+  amountOf,
+  dayAfter,
+  longDayWords,
+  startOf,
+  type Usage,
+  type UsageReport,
+  type UsageRow,
+} from './usage';
 
 /** Days one after the other without a charge, and why. */
 interface Stretch {
@@ -22,8 +29,7 @@ interface Charged {
 
 /** Why there is no charge on a day: there was none, or the archive does not have it. */
 function whyEmpty(day: string, zone: string, report: UsageReport): string {
-  const fromMs = zone === UTC ? Date.parse(day) : (startOf(day)?.getTime() ?? 0);
-  const toMs = fromMs + DAY_MS;
+  const [fromMs, toMs] = [startOf(day, zone), startOf(dayAfter(day), zone)];
   const { complete_from_ms: completeFromMs, complete_through_ms: throughMs, gaps } = report;
   if (gaps.some((gap) => gap.from_ms < toMs && gap.to_ms > fromMs)) {
     return 'no data: the archive has lost charges of then';

@@ -2,6 +2,7 @@ import { Button } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode, useId } from 'react';
+import { isTimeZone } from '../../../../src/governance/budgets/time-zone';
 import { filled } from '../../api/client';
 import { serverNowMs } from '../../api/server-time';
 import { Amount, unitWord } from '../../parts/amount';
@@ -20,14 +21,16 @@ import { DayTable } from './days';
 import { TopTable } from './tables';
 import { KEY_FILTERS, KEYS, USAGE_FILTERS } from './filters';
 import {
+  dayAfter,
+  dayAt,
   daysBetween,
+  isDay,
   lastDays,
   MOST_ROWS,
   nameOf,
   queryOf,
   readUsage,
   spanOf,
-  startOf,
   USAGE,
   type Usage,
   UTC,
@@ -46,22 +49,32 @@ const { [DEFAULT_BY]: _, ...OTHER_KEYS } = KEYS;
 const CHOSEN = KEY_FILTERS.filter((name) => name !== 'tenant_id' && name !== 'scope');
 type Filters = FilterChange<(typeof USAGE_FILTERS)[number]>;
 
+/** The zones that can be chosen, but for the reader's, which is that without a choice. */
+const ZONES = Object.fromEntries(
+  [UTC, ...Intl.supportedValuesOf('timeZone')].filter((zone) => zone !== ZONE).map((zone) => [zone, zone]),
+);
+
 /** The days that the filters name, at most a year of them. */
-function daysOf({ from = '', to = '' }: Filters): string[] {
-  const last = startOf(to) ?? new Date(serverNowMs());
-  const first = startOf(from) ?? startOf(lastDays(DAYS, last.getTime())[0] ?? '') ?? last;
-  const days = daysBetween(first, last);
-  return days.length === 0 ? lastDays(1, last.getTime()) : days.slice(-MOST_DAYS);
+function daysOf({ from = '', to = '' }: Filters, zone: string): string[] {
+  const last = isDay(to) ? to : dayAt(serverNowMs(), zone);
+  const [earliest = last] = lastDays(MOST_DAYS, last);
+  const first = !isDay(from) ? dayAfter(last, 1 - DAYS) : from < earliest ? earliest : from;
+  return first > last ? [last] : daysBetween(first, last);
 }
+
+/** Those, and one that only the address names. */
+const withChosen = (keys: Readonly<Record<string, string>>, key = DEFAULT_BY): Record<string, string> =>
+  key in KEYS ? keys : { ...keys, [key]: key };
 
 /** Who spent what, on what, on which day. */
 export function UsagePage(): ReactNode {
   useTitle('Usage');
   const filters = route.useSearch();
-  const { by: first = DEFAULT_BY, and, unit, zone = ZONE } = filters;
+  const { by: first = DEFAULT_BY, and, unit, zone: chosen = ZONE } = filters;
+  const zone = isTimeZone(chosen) ? chosen : ZONE;
   const by = and === undefined || and === first ? [first] : [first, and];
   const keys = Object.fromEntries(KEY_FILTERS.map((name) => [name, filters[name]]));
-  const days = daysOf(filters);
+  const days = daysOf(filters, zone);
   const span = { ...spanOf(days, zone), zone };
   const usage = useQuery({
     queryKey: [USAGE, span, by, keys, unit],
@@ -88,6 +101,11 @@ export function UsagePage(): ReactNode {
         )}
       </PageHead>
       <UsageFilters filters={{ ...filters, unit }} units={usage.data?.units ?? []} days={days} />
+      {days.length === MOST_DAYS && (filters.from ?? '') < (days[0] ?? '') && (
+        <div className="notice warn" role="status" style={{ marginBottom: 16 }}>
+          Only the last {MOST_DAYS} of these days are shown. Choose others for what was charged before.
+        </div>
+      )}
       <LoadedUsage usage={usage} height={420}>
         {(read) => (
           <Report usage={read} days={days} by={by} span={span}>
@@ -167,10 +185,16 @@ function UsageFilters({
         label="By"
         all={KEYS[DEFAULT_BY] ?? ''}
         value={filters.by}
-        choices={OTHER_KEYS}
+        choices={withChosen(OTHER_KEYS, filters.by)}
         onChange={set.by}
       />
-      <ChoiceFilter label="And by" all="Nothing else" value={filters.and} choices={KEYS} onChange={set.and} />
+      <ChoiceFilter
+        label="And by"
+        all="Nothing else"
+        value={filters.and}
+        choices={withChosen(KEYS, filters.and)}
+        onChange={set.and}
+      />
       <DayFilter label="From" value={filters.from ?? days[0]} onChange={set.from} />
       <DayFilter label="To" value={filters.to ?? days.at(-1)} onChange={set.to} />
       <TenantFilter value={filters.tenant_id} onChange={set.tenant_id} />
@@ -186,13 +210,7 @@ function UsageFilters({
             />
           ),
       )}
-      <ChoiceFilter
-        label="Days of"
-        all={ZONE}
-        value={filters.zone}
-        choices={{ [UTC]: UTC }}
-        onChange={set.zone}
-      />
+      <ChoiceFilter label="Days of" all={ZONE} value={filters.zone} choices={ZONES} onChange={set.zone} />
       {units.length > 1 && (
         <ChoiceFilter
           label="Unit"

@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { Amount } from '../../parts/amount';
+import { KeyName } from '../../parts/key-name';
 import { COUNT, numberFormat } from '../../parts/numbers';
 import { Panel } from '../../parts/panel';
 import { Scope } from '../../parts/scope';
@@ -112,6 +113,11 @@ function Name({ by, name, unit }: { by: string; name: string | undefined; unit: 
         <Link className="small beside" to="/tenants/$id" params={{ id: name }}>
           tenant
         </Link>
+      )}
+      {by === 'key_id' && (
+        <span className="small beside">
+          <KeyName id={name} />
+        </span>
       )}
       {by === 'scope' && (
         <Link className="small beside" to="/budgets/$unit" params={{ unit }} search={{ scope: name }}>

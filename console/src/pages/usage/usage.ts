@@ -1,10 +1,10 @@
+import { boundariesAfter } from '../../../../src/governance/budgets/recurrence';
+import { localClock } from '../../../../src/governance/budgets/time-zone';
 import { DAY_MS } from '../../../../src/ledger/time';
 import type { Int64 } from '../../api/json';
 import { get } from '../../api/client';
-import { serverNowMs } from '../../api/server-time';
 import type { Schema } from '../../api/operations';
 
-/** A choice of zone that everybody reads alike. */
 export const UTC = 'UTC';
 export const USAGE = '/ops/usage';
 export type UsageReport = Schema<'UsageReport'>;
@@ -18,35 +18,44 @@ export const SHOWN = 10;
 /** The most rows of a report. */
 export const MOST_ROWS = 10_000;
 
-/** A day of the reader's zone, such as 2026-10-25. */
-export function dayOf(ms: number): string {
-  const date = new Date(ms);
-  const two = (value: number): string => String(value).padStart(2, '0');
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-}
+/** The day at an instant, such as 2026-10-25. */
+export const dayAt = (ms: number, zone: string): string =>
+  new Date(localClock(zone).localMs(ms)).toISOString().slice(0, 10);
 
-const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
-const DAY_OF_WEEK = new Intl.DateTimeFormat(undefined, { weekday: 'short', day: 'numeric', month: 'short' });
+const dayMs = (day: string): number => Date.parse(`${day}T00:00:00Z`);
+
+export const isDay = (day: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(day) && !Number.isNaN(dayMs(day));
+
+/** The day that is so many after another one. */
+export const dayAfter = (day: string, count = 1): string =>
+  new Date(dayMs(day) + count * DAY_MS).toISOString().slice(0, 10);
+
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: UTC });
+const DAY_OF_WEEK = new Intl.DateTimeFormat(undefined, {
+  weekday: 'short',
+  day: 'numeric',
+  month: 'short',
+  timeZone: UTC,
+});
 
 /** A day in words, such as 25 Oct. */
-export const dayWords = (day: string, format = DAY): string => format.format(startOf(day));
+export const dayWords = (day: string, format = DAY): string => format.format(dayMs(day));
 
 /** For example Sun 25 Oct. */
 export const longDayWords = (day: string): string => dayWords(day, DAY_OF_WEEK);
 
-/** When a day begins in the reader's zone; undefined if the text is no day. */
-export function startOf(day: string): Date | undefined {
-  const date = new Date(`${day}T00:00:00`);
-  return /^\d{4}-\d{2}-\d{2}$/.test(day) && !Number.isNaN(date.getTime()) ? date : undefined;
+const EACH_DAY = { every: 'day', anchorDay: 1, anchorMonth: 1, anchorHour: 0, lengthHours: 1 } as const;
+
+/** When a day begins in a zone. A day may have 23 or 25 hours, and where the clocks skip midnight, it begins later. */
+export function startOf(day: string, zone: string): number {
+  const midnights = boundariesAfter({ ...EACH_DAY, timeZone: zone }, dayMs(day) - 2 * DAY_MS, 4);
+  return midnights.find((at) => dayAt(at, zone) >= day) ?? dayMs(day);
 }
 
-/** Days from the first to the last, both included. A day may have 23 or 25 hours. */
-export function daysBetween(from: Date, to: Date): string[] {
-  const days: string[] = [];
-  for (const date = new Date(from); date <= to; date.setDate(date.getDate() + 1)) {
-    days.push(dayOf(date.getTime()));
-  }
-  return days;
+/** Days from the first to the last, both included. */
+export function daysBetween(first: string, last: string): string[] {
+  const count = Math.round((dayMs(last) - dayMs(first)) / DAY_MS) + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, place) => dayAfter(first, place));
 }
 
 /** The span of some days of a zone, half open, as the API takes it. */
@@ -55,22 +64,13 @@ export function spanOf(
   zone: string,
 ): { readonly from: string; readonly to: string } {
   const [first = '', last = ''] = [days[0], days.at(-1)];
-  if (zone === UTC) {
-    return { from: new Date(first).toISOString(), to: new Date(Date.parse(last) + DAY_MS).toISOString() };
-  }
-  const end = new Date(startOf(last) ?? serverNowMs());
-  end.setDate(end.getDate() + 1);
-  return { from: (startOf(first) ?? new Date(serverNowMs())).toISOString(), to: end.toISOString() };
+  const at = (day: string): string => new Date(startOf(day, zone)).toISOString();
+  return { from: at(first), to: at(dayAfter(last)) };
 }
 
-/** The last days until today. Counted at noon, which no change of the clock moves to another day. */
-export function lastDays(count: number, nowMs: number): string[] {
-  const today = new Date(nowMs);
-  today.setHours(12, 0, 0, 0);
-  const first = new Date(today);
-  first.setDate(first.getDate() - (count - 1));
-  return daysBetween(first, today);
-}
+/** The last days until one. */
+export const lastDays = (count: number, last: string): string[] =>
+  daysBetween(dayAfter(last, 1 - count), last);
 
 /** Figures beyond int64 are texts. */
 export const amountOf = (figure: Int64 | string): bigint => BigInt(figure);
@@ -118,7 +118,6 @@ interface Asked {
   readonly to: string;
   /** One key or two. */
   readonly by: readonly string[];
-  /** UTC, or the reader's zone. */
   readonly zone: string;
   readonly unit: string | undefined;
   readonly filters: Readonly<Record<string, string | undefined>>;

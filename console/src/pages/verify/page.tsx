@@ -2,12 +2,12 @@ import { Button } from '@mantine/core';
 import { getRouteApi } from '@tanstack/react-router';
 import { type ReactNode, useCallback } from 'react';
 import { useOverview } from '../../api/overview';
-import { TextFilter } from '../../parts/filters';
 import { COUNT } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Progress } from '../../parts/progress';
 import { Empty, Failure } from '../../parts/states';
 import { formatDuration, Time } from '../../parts/time';
+import { TenantFilter } from '../../parts/tenant-filter';
 import { useTitle } from '../../parts/title';
 import { Advice, DriftTable, ReservationFindings } from './findings';
 import { resume, type Run, start, stop, useRun } from './run';
@@ -33,11 +33,11 @@ export function Verify(): ReactNode {
         </Button>
       </PageHead>
       <div className="filters">
-        <TextFilter label="Only the tenant" value={tenant} onChange={setTenant} />
+        <TenantFilter label="Only the tenant" value={tenant} onChange={setTenant} />
       </div>
       {run === undefined ? (
         <section className="panel">
-          <Empty title="Not verified yet">
+          <Empty title="Not verified from this page yet">
             A run reads every budget and every live reservation, and changes nothing. It may run beside
             traffic, and goes on while you look at other pages.
           </Empty>

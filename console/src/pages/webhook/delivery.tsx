@@ -138,6 +138,14 @@ function Attempts({ delivery }: { delivery: Details }): ReactNode {
           )}
         </Table>
       )}
+      {text === undefined &&
+        made.at(-1)?.error_message !== undefined &&
+        made.at(-1)?.response_status !== undefined && (
+          <p className="muted small">
+            What the endpoint wrote was empty, or is not kept any more: only that of the last 100 refused
+            deliveries is.
+          </p>
+        )}
       {text !== undefined && (
         <>
           <h3>The last answer</h3>

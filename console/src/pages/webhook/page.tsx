@@ -7,7 +7,7 @@ import { useMayChange } from '../../api/session';
 import type { Schema } from '../../api/operations';
 import type { Webhook } from '../../api/types';
 import { ownerWord, WEBHOOK, WEBHOOKS } from '../../api/webhooks';
-import { operatorIn } from '../../parts/actor';
+import { KeyName } from '../../parts/key-name';
 import { percentOf } from '../../parts/numbers';
 import { PageHead, Panel } from '../../parts/panel';
 import { Failure, Loading } from '../../parts/states';
@@ -195,7 +195,7 @@ function Stopped({ stopped }: { stopped: Options['stopped'] }): ReactNode {
           {WHY[stopped.reason]}, <Time at={stopped.at} />
           {stopped.by !== 'system' && (
             <>
-              , by <span className="id">{operatorIn(stopped.by) ?? stopped.by}</span>
+              , by <KeyName id={stopped.by} />
             </>
           )}
           .
