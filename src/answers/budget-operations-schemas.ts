@@ -141,7 +141,7 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
     { has_more: { ...FLAG, description: 'There if more have ended than are shown.' } },
   ),
   EndingCreditList: object({
-    ends_before: TIME,
+    ends_before: { ...TIME, description: 'The last end that was looked for.' },
     budgets: {
       ...list(
         object({
