@@ -7,7 +7,7 @@ import {
   WIDE_AND_NARROW,
   WITHOUT_BROWSER,
 } from '../support/console-browser.js';
-import { expectRefusal, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
+import { expectRefusal, expectStatus, Holdfast, type TestTenant } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { StoredHolds } from '../support/stored-holds.js';
 import { advanceClock } from '../support/test-clock.js';
@@ -174,7 +174,7 @@ describeInBrowser(`the console says what it knows${WITHOUT_BROWSER}`, () => {
       name: 'Trial',
       idempotency_key: 'trial',
     });
-    const { credit_id: id } = expectStatus(granted, 201) as Json;
+    const { credit_id: id } = expectStatus(granted, 201);
     expectStatus(await holdfast.admin('POST', `/ops/budgets/credits/${id}/void`, {}), 200);
     await browser.visit(holdfast.url, budget, 'Credit voided', async (page) => {
       const changes = page.getByRole('region', { name: 'Changes of the budget' });

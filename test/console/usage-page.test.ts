@@ -244,7 +244,7 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
       await holdfast.admin('GET', `/v1/admin/api-keys?tenant_id=${tenant.id}`),
       200,
     );
-    const key = keys[0] as Json;
+    const key = keys[0];
     await browser.visit(
       holdfast.url,
       `/usage?tenant_id=${tenant.id}&from=2020-01-01&by=key_id&unit=TOKENS&zone=UTC`,

@@ -22,7 +22,7 @@ export function Figures({ id }: { id: string }): ReactNode {
   const { of, asOf } = useTenantSums([id]);
   const charged = useMonthOfTenants(id)?.(id);
   const sums = of(id);
-  const units = [...new Set([...(sums ?? []), ...(charged ?? [])].map(({ unit }) => unit as string))];
+  const units = [...new Set([...(sums ?? []), ...(charged ?? [])].map(({ unit }) => unit))];
   return (
     <Panel
       title="Figures"
