@@ -7,7 +7,7 @@ import { Amount } from '../../parts/amount';
 import { Panel } from '../../parts/panel';
 import { Empty } from '../../parts/states';
 import { colourOf, UsageChart } from '../usage/chart';
-import { Incomplete } from '../usage/incomplete';
+import { Incomplete, nothingOf } from '../usage/incomplete';
 import { LoadedUsage } from '../usage/report';
 import { dayAt, lastDays, nameOf, readUsage, spanOf, USAGE, ZONE } from '../usage/usage';
 
@@ -38,7 +38,7 @@ export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): Re
           <div className="stack">
             <Incomplete report={read.report} from={span.from} to={span.to} />
             {read.total === undefined ? (
-              <Empty title="Nothing was charged">
+              <Empty title={nothingOf(read.report, span.from, span.to)}>
                 Charges appear a few seconds after a reservation has ended.
               </Empty>
             ) : (

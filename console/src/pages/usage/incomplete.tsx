@@ -7,6 +7,14 @@ import { amountOf, type UsageReport } from './usage';
 /** The archive follows the ledger by some seconds, which are not worth a word. */
 const USUAL_LAG_MS = 60_000;
 
+/** What a report without a charge says: that there was none, or that none is known. */
+export function nothingOf(report: UsageReport, from: string, to: string): string {
+  const { complete_from_ms: fromMs, complete_through_ms: throughMs, gaps } = report;
+  const endMs = Math.min(Date.parse(to), serverNowMs());
+  const isWhole = gaps.length === 0 && fromMs <= Date.parse(from) && throughMs >= endMs - USUAL_LAG_MS;
+  return isWhole ? 'Nothing was charged' : 'The archive has no charges';
+}
+
 /** Says what of a report is not there: what the archive does not reach back to, what is not archived yet, what the archive has lost, and what is superseded. */
 export function Incomplete({
   report,

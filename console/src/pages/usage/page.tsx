@@ -14,7 +14,7 @@ import { Empty } from '../../parts/states';
 import { useTitle } from '../../parts/title';
 import { TenantFilter } from '../../parts/tenant-filter';
 import { UsageChart } from './chart';
-import { Incomplete } from './incomplete';
+import { Incomplete, nothingOf } from './incomplete';
 import { LoadedUsage } from './report';
 import { CHARGE_KEYS, Charges } from './charges';
 import { DayTable } from './days';
@@ -144,7 +144,7 @@ function Report({
       )}
       {total === undefined ? (
         <section className="panel">
-          <Empty title="Nothing was charged in these days">
+          <Empty title={`${nothingOf(report, from, to)} in these days`}>
             Charges appear a few seconds after a reservation has ended. Choose other days or filters.
           </Empty>
         </section>
