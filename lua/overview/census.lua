@@ -36,6 +36,8 @@ local STATUSES = {
 local RECORDS = { budgets = 'budget', webhooks = 'webhook', policies = 'policy' }
 local QUOTAS_LISTED, OF_A_RUN = 10, 100
 local MINUS = string.byte('-')
+-- The first number with more digits than lib/int64 adds as numbers.
+local NO_FIGURE = 1e15
 
 local tag = keys.tag_of(tenant_index)
 local left = limit
@@ -116,17 +118,10 @@ local function append_sum(owner, unit, sum)
   end
 end
 
--- The sums of figures, or nil if one of them leaves int64. Each is a figure again, however many were added.
-local function added(figures, others)
-  local sums_of = {}
-  for i = 1, #figures do
-    local sum = int64.add(figures[i], others[i])
-    if not sum then
-      return nil
-    end
-    sums_of[i] = int64.figure(int64.text(sum))
-  end
-  return sums_of
+-- The sum of two figures, a figure again however many were added; nil if it leaves int64.
+local function added(figure, other)
+  local sum = int64.add(figure, other)
+  return type(sum) == 'number' and sum >= NO_FIGURE and int64.text(sum) or sum
 end
 
 -- Adds the figures of a budget to the sums of its tenant, in a further row where they would leave int64.
@@ -140,13 +135,19 @@ local function add_to_sums(scope, unit, allocated, spent, reserved, debt)
     return
   end
   local of_tenant = sums[owner] or {}
-  local own = { int64.figure(allocated), int64.figure(spent), int64.figure(reserved), int64.figure(debt) }
   local before = of_tenant[unit]
-  local sum = before and added(before, own)
-  if before and not sum then
+  allocated, spent = int64.figure(allocated), int64.figure(spent)
+  reserved, debt = int64.figure(reserved), int64.figure(debt)
+  if before then
+    local a, s, r, d = added(before[1], allocated), added(before[2], spent), added(before[3], reserved),
+      added(before[4], debt)
+    if a and s and r and d then
+      before[1], before[2], before[3], before[4] = a, s, r, d
+      return
+    end
     append_sum(owner, unit, before)
   end
-  sums[owner], of_tenant[unit] = of_tenant, sum or own
+  sums[owner], of_tenant[unit] = of_tenant, { allocated, spent, reserved, debt }
 end
 
 local function count_budget(member)
