@@ -14,7 +14,7 @@
 -- RETURNS   READ now_ms upper_ms more:flag entries(entry_id field_count fields{})* | MOVED cursor | NOT_HELD
 -- BOUND     limit entries, 256 KiB of them and of their records
 -- EMITS     nothing
--- @include  archived, charge_fields, keys, stream_walk, time
+-- @include  archived, charge_fields, keys, lists, stream_walk, time
 --
 -- The entries of charges have only the fields that differ from those of the entry before in the reply, with an empty
 -- value for one that is gone: most are the same, and each costs the reader more than the record costs here. upper_ms is
@@ -58,12 +58,6 @@ local function append_changes(fields)
     end
   end
 end
-local function append_all(fields)
-  for i = 1, #fields do
-    reply[#reply + 1] = fields[i]
-  end
-end
-
 local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.ms_text(upper), limit, function(entry)
   local fields, bytes = entry[2], 0
   if name == 'charges' then
@@ -75,8 +69,11 @@ local _, _, more = stream_walk.walk_stream('XRANGE', stream, '(' .. after, time.
   reply[#reply + 1] = entry[1]
   local head = #reply + 1
   reply[head] = ''
-  local append = name == 'charges' and append_changes or append_all
-  append(fields)
+  if name == 'charges' then
+    append_changes(fields)
+  else
+    lists.append_all(reply, fields)
+  end
   reply[head] = tostring((#reply - head) / 2)
   return false, bytes
 end)

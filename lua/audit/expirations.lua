@@ -15,7 +15,7 @@
 -- RETURNS   next_start? rows(entry_id at_ms state:EXPIRED|QUARANTINED text_count event{})*
 -- BOUND     examine entries of the log, limit rows, 256 KiB of entries
 -- EMITS     nothing
--- @include  expiration, stream_walk, time
+-- @include  expiration, lists, stream_walk, time
 --
 -- next_start is empty at the end.
 local event_log = KEYS[1]
@@ -28,12 +28,8 @@ local reply, rows = { '' }, 0
 
 local function append(entry, at, found)
   local fields = entry[2]
-  for _, text in ipairs({ entry[1], time.ms_text(at), found, tostring(#fields) }) do
-    reply[#reply + 1] = text
-  end
-  for i = 1, #fields do
-    reply[#reply + 1] = fields[i]
-  end
+  lists.append_all(reply, { entry[1], time.ms_text(at), found, tostring(#fields) })
+  lists.append_all(reply, fields)
   rows = rows + 1
 end
 

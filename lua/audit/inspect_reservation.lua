@@ -12,7 +12,7 @@
 -- BOUND     one reservation, at the scopes of its subject (at most 6); 1,000 tenants if a damaged record does not name
 --           its own
 -- EMITS     those of the expiry transition
--- @include  damage, expiry, field, hold_form, hold_record, keys, time
+-- @include  damage, expiry, field, hold_form, hold_record, keys, lists, time
 --
 -- now_ms is the time of the reservation's tenant. goes_at_ms is when the record will be deleted, quarantine is its
 -- entry in the quarantine, defect is what is wrong with the record, and word and details are the outcome of an expiry
@@ -54,9 +54,7 @@ local event = string.find(end_event, '^%d+%-%d+$')
   and redis.pcall('XRANGE', keys.event_log(tag), end_event, end_event)[1]
 local event_fields = event and event[2] or {}
 reply[#reply + 1] = tostring(#event_fields)
-for _, text in ipairs(event_fields) do
-  reply[#reply + 1] = text
-end
+lists.append_all(reply, event_fields)
 for name, value in pairs(fields) do
   reply[#reply + 1] = name
   reply[#reply + 1] = value

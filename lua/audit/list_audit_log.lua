@@ -15,7 +15,7 @@
 -- RETURNS   next_start? examined:int rows(entry_id text_count row{})*
 -- BOUND     examine entries, and bytes in steps of 20 entries
 -- EMITS     nothing
--- @include  audit_index
+-- @include  audit_index, lists
 --
 -- next_start is empty at the end.
 local audit_log, walked = KEYS[1], KEYS[2]
@@ -102,9 +102,7 @@ while examined < examine do
       if is_wanted(fields) then
         reply[#reply + 1] = entry[1]
         reply[#reply + 1] = tostring(#fields)
-        for i = 1, #fields do
-          reply[#reply + 1] = fields[i]
-        end
+        lists.append_all(reply, fields)
         rows = rows + 1
       end
     end

@@ -28,13 +28,6 @@ local now = time.now_ms()
 local horizon = now - retention_ms
 local examined, removed, steps, damaged = 0, 0, 0, {}
 
--- Tenants are never removed. If an entry is missing nevertheless, the walk ends and the next one starts from the
--- beginning.
-local function tenant_after(name)
-  local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
-  return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
-end
-
 local function is_index(key)
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'zset' and kind ~= 'none' then
@@ -76,10 +69,10 @@ local function trim_runs()
 end
 
 -- Nothing is refused below this line.
-tenant = tenant == '' and tenant_after('') or tenant
+tenant = tenant == '' and index_walk.member_after(tenant_index, '') or tenant
 while tenant and tenant ~= '' and steps < examine do
   if not trim_runs() and not trim_stretch(keys.reservation_index(tag, tenant)) then
-    tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
+    tenant, walked_ms, walked_id = index_walk.member_after(tenant_index, tenant), '', ''
     steps = steps + 1
   end
 end

@@ -15,7 +15,7 @@
 --             ended(reservation_id ended_ms:int)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  field, hold_record, index_walk, int64, keys, time
+-- @include  field, hold_record, index_walk, int64, keys, lists, time
 --
 -- A budget is named by its 'unit scope'.
 -- The sums cover holds that were created before the window and are live. Those created or ended later are listed in
@@ -43,9 +43,7 @@ end
 
 local function put(list, ...)
   list.count = (list.count or 0) + 1
-  for _, text in ipairs({ ... }) do
-    list[#list + 1] = text
-  end
+  lists.append_all(list, { ... })
 end
 
 local function budgets_of(hold)
@@ -132,8 +130,6 @@ end
 local reply = { ended_here and '' or walked_ms, walked_id, has_stepped and '1' or '0' }
 for _, list in ipairs({ summed, moving, unreadable, named, ended_later }) do
   reply[#reply + 1] = tostring(list.count or 0)
-  for _, text in ipairs(list) do
-    reply[#reply + 1] = text
-  end
+  lists.append_all(reply, list)
 end
 return reply

@@ -14,7 +14,7 @@
 -- RETURNS   next_start? examined:int events(entry_id text_count event{})*
 -- BOUND     examine entries, limit events, 256 KiB of entries
 -- EMITS     nothing
--- @include  field, scope_tree, stream_walk
+-- @include  field, lists, scope_tree, stream_walk
 --
 -- next_start is empty at the end.
 local event_log, walked = KEYS[1], KEYS[2]
@@ -99,9 +99,7 @@ local function visit(entry)
   if fields then
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields)
-    for i = 1, #fields do
-      reply[#reply + 1] = fields[i]
-    end
+    lists.append_all(reply, fields)
     rows = rows + 1
   end
   return rows == limit, bytes

@@ -21,7 +21,7 @@
 --             place:MISSING|MISPLACED)*
 -- BOUND     examine entries, each of which may emit an event
 -- EMITS     custom.reservation.reindexed
--- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, owned_counts, time
+-- @include  damage, event_writer, field, hold_form, hold_record, index_walk, keys, lists, owned_counts, time
 --
 -- tenant is empty at the end.
 -- In found, MISSING is a reservation that was not in the index, MISPLACED one whose entry had another deadline than its
@@ -40,12 +40,6 @@ local tag = keys.tag_of(tenant_index)
 local now = time.now_ms()
 local found, examined = { count = 0 }, 0
 event_writer.require_event_log(tag)
-
--- Tenants are never removed. If an entry is missing anyway, the walk ends, and the next one starts over.
-local function tenant_after(name)
-  local rank = name == '' and -1 or redis.call('ZRANK', tenant_index, name)
-  return rank and redis.call('ZRANGE', tenant_index, rank + 1, rank + 1)[1]
-end
 
 -- The stored count of live reservations is checked as of `since`, when the walk of the tenant began and `counted` was
 -- read. A reservation was live then if it was created before and ended later or not at all. Creations and ends in that
@@ -187,7 +181,7 @@ while tenant and examined < examine do
     if tenant ~= '' then
       end_tenant()
     end
-    tenant, walked_ms, walked_id = tenant_after(tenant), '', ''
+    tenant, walked_ms, walked_id = index_walk.member_after(tenant_index, tenant), '', ''
     if tenant then
       begin_count()
     end
@@ -208,8 +202,6 @@ local reply = { 'RECONCILED', time.ms_text(now), tenant or '', walked_ms, walked
   tostring(examined) }
 for _, list in ipairs({ recounted, near, found }) do
   reply[#reply + 1] = tostring(list.count)
-  for _, text in ipairs(list) do
-    reply[#reply + 1] = text
-  end
+  lists.append_all(reply, list)
 end
 return reply

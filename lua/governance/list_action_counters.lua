@@ -13,7 +13,7 @@
 --           expires_ms)*
 -- BOUND     limit counters
 -- EMITS     nothing
--- @include  action_counters, keys, scope_tree, time
+-- @include  action_counters, keys, lists, scope_tree, time
 --
 -- Counters come in the order of their run, scope, window and kind. `next` is the position after which the next page
 -- begins. It is empty at the end. A damaged counter has no window, and the name of its field as its kind.
@@ -41,9 +41,7 @@ local function append_counters(key, their_run, first, fields)
     local window = window_name and action_counters.WINDOWS[window_name]
     local counter = values[i] and action_counters.parse_counter(values[i])
     if values.err or values[i] and not (window and counter) then
-      for _, text in ipairs({ members[first + i - 1], scope or '', '', field, '', '0', '0', '', '0', '0' }) do
-        reply[#reply + 1] = text
-      end
+      lists.append_all(reply, { members[first + i - 1], scope or '', '', field, '', '0', '0', '', '0', '0' })
     elseif counter and scope_tree.is_within(scope, scope_prefix)
       and action_counters.is_current(window, counter, now) then
       reply[#reply + 1] = members[first + i - 1]

@@ -15,7 +15,7 @@
 --           damaged(scope unit)* unplanned(scope unit window? recurrence? ends?)*
 -- BOUND     limit budgets, eight rollovers each; limit budgets with all their credits; limit plans
 -- EMITS     those of a rollover; those of a turn of credits
--- @include  due_rollovers, keys, time
+-- @include  due_rollovers, keys, lists, time
 --
 -- late_ms is by how much the first credit that was due is late. rolled, turned, born and credits_turned count since
 -- the last run, whichever script it was. unplanned are budgets for
@@ -53,7 +53,4 @@ local reply = { time.ms_text(now), taken(rolled), taken(turned), taken(born), ta
   late_since and time.ms_text(now - tonumber(late_since)) or '',
   following < math.huge and time.ms_text(following) or '',
   (#due == limit or #due_credits == limit) and '1' or '0', tostring(#damaged / 2), unpack(damaged) }
-for _, text in ipairs(plans) do
-  reply[#reply + 1] = text
-end
-return reply
+return lists.append_all(reply, plans)

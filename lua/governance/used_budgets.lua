@@ -9,7 +9,7 @@
 -- RETURNS   next_tenant? next_after? examined:int budgets(tenant scope unit share)*
 -- BOUND     limit records, and of each a few short fields
 -- EMITS     nothing
--- @include  int64, keys, listing, scope_tree, time
+-- @include  int64, keys, listing, lists, scope_tree, time
 --
 -- The following run starts at next_tenant. There is none at the end. What is used is spent or held. Closed budgets and
 -- those that cannot be read are left out; the overview names the latter. If nothing is allocated and something is used,
@@ -35,9 +35,7 @@ local function look_at(owner, member)
   local used = tonumber(record[2]) + tonumber(record[3])
   local used_share = used == 0 and 0 or allocated == '0' and 1 or used / tonumber(allocated)
   if used_share >= share then
-    for _, text in ipairs({ owner, scope, unit, string.format('%.4f', used_share) }) do
-      budgets[#budgets + 1] = text
-    end
+    lists.append_all(budgets, { owner, scope, unit, string.format('%.4f', used_share) })
   end
 end
 
@@ -68,7 +66,4 @@ if tenant == '' or look_at_all(tenant, after) then
 end
 
 local reply = { next_tenant, next_after, time.ms_text(limit - left) }
-for i = 1, #budgets do
-  reply[#reply + 1] = budgets[i]
-end
-return reply
+return lists.append_all(reply, budgets)

@@ -15,7 +15,7 @@
 --             holds(reservation_id amount expires_at_ms:int deadline_ms:int charge_on_expiry?)*
 -- BOUND     examine entries, limit holds
 -- EMITS     nothing
--- @include  field, hold_record, index_walk, int64, keys, time
+-- @include  field, hold_record, index_walk, int64, keys, lists, time
 --
 -- walked_ms is empty at the end of the index, which other tenants share. A hold whose deadline has passed is listed
 -- until it is expired, because its budgets still hold the amount. Damaged records that may be holds of the budget are
@@ -90,9 +90,5 @@ while examined < #entries / 2 and found < limit do
 end
 local ended_here = examined == #entries / 2 and examined < examine
 local reply = { ended_here and '' or walked_ms, walked_id, tostring(examined), tostring(#damaged) }
-for _, list in ipairs({ damaged, holds }) do
-  for _, text in ipairs(list) do
-    reply[#reply + 1] = text
-  end
-end
-return reply
+lists.append_all(reply, damaged)
+return lists.append_all(reply, holds)

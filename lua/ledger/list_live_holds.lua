@@ -12,7 +12,7 @@
 --             holds(reservation_id tenant_id scope unit amount created_at_ms:int expires_at_ms:int deadline_ms:int)*
 -- BOUND     examine entries
 -- EMITS     nothing
--- @include  confinement, field, hold_record, index_walk, int64, keys, time
+-- @include  confinement, field, hold_record, index_walk, int64, keys, lists, time
 --
 -- walked_ms is empty at the end of the index. A hold whose deadline has passed is listed until it is expired. Damaged
 -- records are only named, and so is an index of another type.
@@ -58,16 +58,10 @@ for i = 1, #entries, 2 do
     damaged[#damaged + 1] = walked_id
   elseif hold then
     holds[#holds + 1] = walked_id
-    for _, text in ipairs(hold) do
-      holds[#holds + 1] = text
-    end
+    lists.append_all(holds, hold)
     holds[#holds + 1] = walked_ms
   end
 end
 local reply = { examined < examine and '' or walked_ms, walked_id, tostring(examined), tostring(#damaged) }
-for _, list in ipairs({ damaged, holds }) do
-  for _, text in ipairs(list) do
-    reply[#reply + 1] = text
-  end
-end
-return reply
+lists.append_all(reply, damaged)
+return lists.append_all(reply, holds)

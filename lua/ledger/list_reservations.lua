@@ -23,8 +23,8 @@
 --             unreadable(reservation_id reason)* rows(id field.ROW)*
 -- BOUND     examine entries, limit rows, 256 KiB of rows, 25 expiries; long metadata is not read
 -- EMITS     those of the expiry transition
--- @include  damage, expiry, field, hold_form, hold_record, idempotency_record, index_walk, int64, keys, owned_counts,
---           scope_tree, time
+-- @include  damage, expiry, field, hold_form, hold_record, idempotency_record, index_walk, int64, keys, lists,
+--           owned_counts, scope_tree, time
 --
 -- walked_ms is empty at the end of the index.
 -- Rows come in the order of the index. For another order, the caller has to walk the whole index: it passes the two
@@ -211,9 +211,7 @@ local function reply()
   local parts = { time.ms_text(now), walked_ms, walked_id }
   for _, list in ipairs({ { outcomes, 3 }, { unreadable, 2 } }) do
     parts[#parts + 1] = tostring(#list[1] / list[2])
-    for _, part in ipairs(list[1]) do
-      parts[#parts + 1] = part
-    end
+    lists.append_all(parts, list[1])
   end
   local start = #parts
   for i = 1, #rows do

@@ -1,5 +1,5 @@
 -- due_rollovers: rolls over budgets that an index of boundaries says are due.
--- @include keys, rollover, time, window_record, window_turn
+-- @include keys, lists, rollover, time, window_record, window_turn
 
 -- Returns the scope and unit of each budget that is damaged, and the number of rollovers. A damaged budget leaves the
 -- index, so that it does not come up forever. The operations on it report it.
@@ -79,9 +79,7 @@ local function append_unplanned(list, damaged, tag, index, members, now)
     local is_window = (window or '') ~= ''
     local readable, record = pcall(is_window and window_of or plan_in, tag, key, window, now)
     if readable then
-      for _, text in ipairs({ scope or member, unit or '', window or '', record[1] or '', record[2] or '' }) do
-        list[#list + 1] = text
-      end
+      lists.append_all(list, { scope or member, unit or '', window or '', record[1] or '', record[2] or '' })
     else
       damaged[#damaged + 1], damaged[#damaged + 2] = scope, unit
       redis.call('ZREM', index, member)

@@ -82,4 +82,11 @@ local function index_stretch(index, descending, from, to, score, member, count)
   return (descending and descending_stretch or ascending_stretch)(index, from, to, score, member, count)
 end
 
-return { bytes_less = bytes_less, index_stretch = index_stretch }
+-- The member after that name, or the first one if it is empty. Nil at the end, and if the name is missing: tenants are
+-- never removed, and a walk that ends early starts over.
+local function member_after(index, name)
+  local rank = name == '' and -1 or redis.call('ZRANK', index, name)
+  return rank and redis.call('ZRANGE', index, rank + 1, rank + 1)[1] or nil
+end
+
+return { bytes_less = bytes_less, index_stretch = index_stretch, member_after = member_after }

@@ -17,7 +17,7 @@
 -- BOUND     limit records, a tenant counts as one, and of each a few short fields; whether the scopes above a budget
 --           have one; of counters as many more as a scan returns at once, and 100 of a run
 -- EMITS     nothing
--- @include  action_counters, int64, keys, listing, scope_tree, time
+-- @include  action_counters, int64, keys, listing, lists, scope_tree, time
 --
 -- The following run starts at next_tenant. There is none at the end. The budgets that are listed are over their limit
 -- or have debt, and are not closed. sums are those of a tenant's topmost budgets, in one row or more a unit: budgets
@@ -180,9 +180,7 @@ local function count_budget(member)
   if indebted then
     count('budgets.with_debt')
   end
-  for _, text in ipairs({ scope, unit, over and '1' or '0', record[5], record[6], debt, overdraft_limit }) do
-    budgets[#budgets + 1] = text
-  end
+  lists.append_all(budgets, { scope, unit, over and '1' or '0', record[5], record[6], debt, overdraft_limit })
 end
 
 local function count_webhook(id)
@@ -196,9 +194,7 @@ local function count_webhook(id)
   local failures = tonumber(record[2] or '0')
   if failures > 0 and record[1] ~= 'DISABLED' then
     count('webhooks.with_failures')
-    for _, text in ipairs({ id, redis.call('HGET', key, 'ur') or '', record[2], record[3] or '' }) do
-      webhooks[#webhooks + 1] = text
-    end
+    lists.append_all(webhooks, { id, redis.call('HGET', key, 'ur') or '', record[2], record[3] or '' })
   end
 end
 
@@ -370,24 +366,14 @@ for owner, of_tenant in pairs(sums) do
   end
 end
 reply[#reply + 1] = time.ms_text(#sum_rows / 6)
-for i = 1, #sum_rows do
-  reply[#reply + 1] = sum_rows[i]
-end
+lists.append_all(reply, sum_rows)
 reply[#reply + 1] = time.ms_text(#budgets / 7)
-for i = 1, #budgets do
-  reply[#reply + 1] = budgets[i]
-end
+lists.append_all(reply, budgets)
 reply[#reply + 1] = time.ms_text(#webhooks / 4)
-for i = 1, #webhooks do
-  reply[#reply + 1] = webhooks[i]
-end
+lists.append_all(reply, webhooks)
 reply[#reply + 1] = time.ms_text(#damaged / 2)
-for i = 1, #damaged do
-  reply[#reply + 1] = damaged[i]
-end
+lists.append_all(reply, damaged)
 for i = 1, math.min(#quotas, QUOTAS_LISTED) do
-  for _, text in ipairs(quotas[i]) do
-    reply[#reply + 1] = text
-  end
+  lists.append_all(reply, quotas[i])
 end
 return reply

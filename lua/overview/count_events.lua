@@ -12,7 +12,7 @@
 --           type)*
 -- BOUND     examine entries, 256 KiB of entries
 -- EMITS     nothing
--- @include  stream_walk, time
+-- @include  lists, stream_walk, time
 --
 -- There is no next_start at the end. A reason is that of a denial.
 local event_log = KEYS[1]
@@ -56,7 +56,4 @@ for _, group in ipairs(order) do
   reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = group[1], group[2], group[3]
   reply[#reply + 1] = time.ms_text(group[4])
 end
-for i = 1, #recent do
-  reply[#reply + 1] = recent[i]
-end
-return reply
+return lists.append_all(reply, recent)

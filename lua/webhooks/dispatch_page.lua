@@ -16,7 +16,7 @@
 --           last_read? more:flag events(entry_id field_count event{})* | OTHER now_ms lapses_in_ms | FREE now_ms
 -- BOUND     limit events, 256 KiB of them
 -- EMITS     nothing
--- @include  dispatch_group, keys, stream_walk, time
+-- @include  dispatch_group, keys, lists, stream_walk, time
 --
 -- Only the holder of the lease reads. A new holder asks after '0' to find every event that was read but not
 -- acknowledged. All instances are the same consumer of the group; the lease decides which one reads.
@@ -80,9 +80,7 @@ while seen < limit and bytes < stream_walk.STREAM_BYTES do
     local fields = entry[2] or {}
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = tostring(#fields / 2)
-    for i = 1, #fields do
-      reply[#reply + 1] = fields[i]
-    end
+    lists.append_all(reply, fields)
     seen, bytes = seen + 1, bytes + stream_walk.entry_bytes(fields)
     after = after == '>' and after or entry[1]
   end
