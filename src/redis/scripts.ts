@@ -36,12 +36,6 @@ type AttestedName = {
   [Name in ScriptName]: ScriptContracts[Name]['attested'] extends true ? Name : never;
 }[ScriptName];
 
-/** The same, with keys and arguments in the order of the header. */
-export interface ScriptCall<Name extends ScriptName> {
-  readonly keys: ScriptKeys<Name>;
-  readonly args: ScriptArgs<Name>;
-}
-
 function isUnknownFunction(error: unknown): boolean {
   return error instanceof Error && /^ERR Function not found/i.test(error.message);
 }
@@ -242,14 +236,6 @@ export class ScriptRegistry {
     });
   }
 
-  private sendManyTraced(
-    script: Script,
-    calls: readonly { readonly keys: Arguments; readonly args: Arguments }[],
-  ): Promise<(Reply | Error)[]> {
-    const span = spanOfCall(this.tracing, script, calls.length);
-    return this.tracing.during(span, () => this.sendMany(script, calls));
-  }
-
   /** Overridden by tests, which run scripts with a clock they control. */
   protected send(script: Runnable, keys: Arguments, args: Arguments): Promise<Reply> {
     return script.group === undefined
@@ -310,25 +296,12 @@ export class ScriptRegistry {
     calls: readonly NamedCall<Name>[],
   ): Promise<(ScriptReply<Name> | Error)[]> {
     const script = this.script(name);
-    const replies = await this.sendManyTraced(
-      script,
-      calls.map(({ keys, args }) => ({ keys: script.keysOf(keys), args: script.argsOf(args) })),
-    );
+    const sent = calls.map(({ keys, args }) => ({ keys: script.keysOf(keys), args: script.argsOf(args) }));
+    const span = spanOfCall(this.tracing, script, calls.length);
+    const replies = await this.tracing.during(span, () => this.sendMany(script, sent));
     return replies.map((reply) =>
       reply instanceof Error ? reply : decoded<ScriptReply<Name>>(script, reply),
     );
-  }
-
-  /**
-   * Runs one script many times, in one round trip, or in as few runs as a grouped script needs. All keys must belong to one partition.
-   * @returns a reply or an error for each call, in order. A failed call does not affect the others.
-   * @throws StoreUnavailable if a pipeline as a whole could not be sent; for a grouped script, it is the error of each call.
-   */
-  async runMany<Name extends ScriptName>(
-    name: Name,
-    calls: readonly ScriptCall<Name>[],
-  ): Promise<(Reply | Error)[]> {
-    return this.sendManyTraced(this.script(name), calls);
   }
 
   private async sendMany(

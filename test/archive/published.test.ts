@@ -21,7 +21,13 @@ import { ArchivePublisher } from '../../src/archive/archive-publisher.js';
 import { readPlaces } from '../../src/archive/archive-places.js';
 import { ArchiverService } from '../../src/archive/archiver.service.js';
 import { removeLeftBehind } from '../../src/archive/day-publisher.js';
-import { journalKey, partitionCode, partitionOfTenant, RedisService, tagOf } from '../../src/redis/index.js';
+import {
+  journalKey,
+  partitionCode,
+  partitionOfTenant,
+  RedisService,
+  tagOfTenant,
+} from '../../src/redis/index.js';
 import { doubled, parquetRows, readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
@@ -97,7 +103,7 @@ const DAY_MS = 86_400_000;
 /** Notes that the record of a reservation was mended, which is no charge. */
 async function mend(id: string): Promise<void> {
   const nowMs = Date.parse((await holdfast.admin('GET', '/ops/test-clock')).body.now);
-  const journal = journalKey(tagOf(partitionCode(partitionOfTenant(tenant.id, 3))));
+  const journal = journalKey(tagOfTenant(tenant.id, 3));
   await service().client.xadd(
     journal,
     `${nowMs}-*`,

@@ -12,8 +12,8 @@ import {
   journalPlacesKey,
   partitionOfTenant,
   RedisService,
-  tagOf,
-  partitionCode,
+  tagOfPartition,
+  tagOfTenant,
 } from '../../src/redis/index.js';
 import { readArchive } from '../support/archive.js';
 import { eventually } from '../support/eventually.js';
@@ -84,7 +84,7 @@ async function spend(holdfast: Holdfast, tenant: TestTenant, amount: number): Pr
 test('what was packed before the archive began is not in it, and reports say from when they are whole', async () => {
   const before = await start();
   const tenant = await before.fundedTenant(1_000_000);
-  const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, 4)));
+  const tag = tagOfTenant(tenant.id, 4);
   await spend(before, tenant, 5);
   await eventually('the journal to be empty', async () => (await stored.redis.xlen(journalKey(tag))) === 0);
   await before.stop();
@@ -120,7 +120,7 @@ test('an archiver that was away for a week leaves a gap, and what is archived st
   await begin(holdfast);
   const tenant = await holdfast.fundedTenant(1000);
   const partition = partitionOfTenant(tenant.id, 4);
-  const places = journalPlacesKey(tagOf(partitionCode(partition)));
+  const places = journalPlacesKey(tagOfPartition(partition));
   const ids = [await spend(holdfast, tenant, 1)];
   const ofTenant = async (instance: Holdfast) => {
     const { rows, ...reading } = await readArchive(root, instance.app.get(RedisService));
@@ -143,7 +143,7 @@ test('an archiver that was away for a week leaves a gap, and what is archived st
     async () => (await stored.redis.hexists(places, 'cursor')) === 0,
   );
   await eventually('all to be packed', async () => {
-    const journal = journalKey(tagOf(partitionCode(partition)));
+    const journal = journalKey(tagOfPartition(partition));
     return (await stored.redis.xlen(journal)) === 0;
   });
   await without.stop();

@@ -14,10 +14,9 @@ import {
   eventLogKey,
   journalKey,
   journalPlacesKey,
-  partitionCode,
   partitionOfTenant,
   RedisService,
-  tagOf,
+  tagOfPartition,
 } from '../../src/redis/index.js';
 import { MetricsRegistry } from '../../src/telemetry/index.js';
 import { readArchive } from '../support/archive.js';
@@ -56,7 +55,7 @@ afterAll(async () => {
   await rm(root, { recursive: true, force: true });
 });
 
-const TAG = tagOf(partitionCode(0));
+const TAG = tagOfPartition(0);
 
 async function tenantIn(partition: number): Promise<TestTenant> {
   let tenant: TestTenant;
@@ -80,9 +79,7 @@ test('entries that are packed wait for the archiver, are no longer to be packed,
   }
   await holdfast.app.get(RecordJanitor).pack(Infinity);
   await holdfast.app.get(RecordJanitor).pack(Infinity);
-  const lengths = await Promise.all(
-    [0, 1].map((number) => client.xlen(journalKey(tagOf(partitionCode(number))))),
-  );
+  const lengths = await Promise.all([0, 1].map((number) => client.xlen(journalKey(tagOfPartition(number)))));
   expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(4);
   expect(await holdfast.metric('holdfast_records_to_pack')).toBe(0);
   await eventually('lag', async () => (await holdfast.metric('holdfast_archive_lag_seconds')) > 0);
@@ -162,7 +159,7 @@ test('beyond 200,000 entries of a partition the oldest give way, and are a gap',
 
 test('a damaged entry is a row with its place alone, and counted', async () => {
   const { leases } = holdfast.app.get(ArchiverService);
-  const tag = tagOf(partitionCode(0));
+  const tag = tagOfPartition(0);
   const failures = (): Promise<number> =>
     holdfast.metric('holdfast_archive_failures_total', { step: 'read' });
   const before = await failures();
@@ -205,7 +202,7 @@ test.each([
   'rows of %s that lapse before they are archived are a gap',
   async (kind, logKey) => {
     const { leases } = holdfast.app.get(ArchiverService);
-    const tag = tagOf(partitionCode(1));
+    const tag = tagOfPartition(1);
     const places = journalPlacesKey(tag);
     const cursor = (): Promise<string | null> => client.hget(places, `${kind}-cursor`);
     const partition = await restingPartition(1);

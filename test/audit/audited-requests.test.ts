@@ -2,13 +2,7 @@ import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
-import {
-  briefAuditLogKey,
-  partitionCode,
-  partitionOfTenant,
-  SYSTEM_OWNER,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { briefAuditLogKey, SYSTEM_OWNER, tagOfTenant } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
 import {
@@ -24,7 +18,7 @@ import { nextMillisecond } from '../support/server-time.js';
 import { startStore } from '../support/store.js';
 import { useGovernance } from '../support/use-governance.js';
 
-const SYSTEM_TAG = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, 64)));
+const SYSTEM_TAG = tagOfTenant(SYSTEM_OWNER, 64);
 const LOGS = '/v1/admin/audit/logs';
 
 const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise<number> =>

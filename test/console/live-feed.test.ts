@@ -1,12 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
-import {
-  activityKey,
-  partitionCode,
-  partitionOfTenant,
-  SYSTEM_OWNER,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { activityKey, SYSTEM_OWNER, tagOfTenant } from '../../src/redis/keyspace.js';
 import { ShutdownState } from '../../src/telemetry/health.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { LiveFigures } from '../../src/console/live-figures.js';
@@ -117,7 +111,7 @@ test("a snapshot has the ledger's activity, the readiness, and the sweeper's lea
 });
 
 test('figures that cannot be read are reported once with their cause, and seconds that cannot be stored are counted', async () => {
-  const tag = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, 64)));
+  const tag = tagOfTenant(SYSTEM_OWNER, 64);
   const thisHour = Math.floor(new Date().getTime() / 3_600_000);
   const keys = [thisHour - 1, thisHour, thisHour + 1].map((hour) => activityKey(tag, hour));
   const redis = new Redis(on.redis.url);

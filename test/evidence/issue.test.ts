@@ -2,14 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { generateEvidenceKeys } from '../../src/config/evidence-keys.js';
 import { verifyEnvelope } from '../../src/evidence/verification.js';
 import { RecordJanitor } from '../../src/retention/record-janitor.js';
-import {
-  evidenceKey,
-  partitionCode,
-  partitionOfTenant,
-  tagOf,
-  tagOfEvidenceId,
-  tenantKey,
-} from '../../src/redis/keyspace.js';
+import { evidenceKey, tagOfEvidenceId, tagOfTenant, tenantKey } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { canonicalJson } from '../../src/wire/json.js';
 import { shows } from '../compatibility/shows.js';
@@ -352,7 +345,7 @@ describe('a denial', () => {
   test('of a closed tenant is an error for a reserve and a decision for decide, both attested', async () => {
     const closed = await holdfast.fundedTenant(100);
     await store().client.hset(
-      tenantKey(tagOf(partitionCode(partitionOfTenant(closed.id, store().partitions))), closed.id),
+      tenantKey(tagOfTenant(closed.id, store().partitions), closed.id),
       'status',
       'CLOSED',
     );

@@ -1,11 +1,10 @@
 import { SweepLeases } from '../../src/expiry/sweep-partition.js';
 import {
   eventLogKey,
-  partitionCode,
   reservationKey,
   sweepInstancesKey,
   sweepLeaseKey,
-  tagOf,
+  tagOfPartition,
   tagOfReservationId,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
@@ -16,7 +15,7 @@ import { serverTimeMs } from '../support/server-time.js';
 import type { Settings } from '../support/settings.js';
 import type { StoredHolds } from '../support/stored-holds.js';
 
-export const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
+export const TAGS = Array.from({ length: 64 }, (_, number) => tagOfPartition(number));
 
 /** An instance that sweeps by itself, at short intervals. */
 export function startSweeper(env: Settings): Promise<Holdfast> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { journalKey, partitionCode, tagOf } from '../../src/redis/keyspace.js';
+import { journalKey, tagOfPartition } from '../../src/redis/keyspace.js';
 import { doubled, readArchive } from '../support/archive.js';
 import {
   allArchived,
@@ -77,7 +77,7 @@ test.each([
     expect(charges.size).toBeGreaterThan(1000);
     // What both have passed is gone from Redis.
     for (let number = 0; number < PARTITIONS; number += 1) {
-      const tag = tagOf(partitionCode(number));
+      const tag = tagOfPartition(number);
       await new LedgerClient(client, tag, 'acme').scripts.run('pack_records', [journalKey(tag)], [100_000]);
     }
     await rm(root, { recursive: true, force: true });

@@ -1,12 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
-import {
-  briefAuditLogKey,
-  partitionCode,
-  partitionOfTenant,
-  SYSTEM_OWNER,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { briefAuditLogKey, SYSTEM_OWNER, tagOfTenant } from '../../src/redis/keyspace.js';
 import { ADMIN_API_KEY, expectRefusal, Holdfast } from '../support/holdfast.js';
 import { eventually } from '../support/eventually.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -14,7 +8,7 @@ import { connectTo } from '../support/store.js';
 import { runningMs } from '../support/time-bound.js';
 import { patience } from '../support/time-limits.js';
 
-const SYSTEM_TAG = tagOf(partitionCode(partitionOfTenant(SYSTEM_OWNER, 64)));
+const SYSTEM_TAG = tagOfTenant(SYSTEM_OWNER, 64);
 
 const writes = (holdfast: Holdfast, pathClass: string, outcome: string): Promise<number> =>
   holdfast.metric('cycles_admin_audit_writes_total', { path_class: pathClass, outcome });

@@ -5,7 +5,7 @@ import type { Cluster } from 'ioredis';
 
 import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
 import { StoreUnavailable, toStoreError } from '../../src/redis/errors.js';
-import { partitionCode, reservationKey, tagOf } from '../../src/redis/keyspace.js';
+import { reservationKey, tagOfPartition } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { stopAllRedis, type RedisServer } from '../support/redis-server.js';
 import { startRedisService, stopAllRedisServices, type RunningService } from '../support/redis-service.js';
@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 const random = randomFrom(seedFrom('CLUSTER_SEED', 'writes into a cluster'));
-const TAGS = Array.from({ length: 64 }, (_, partition) => tagOf(partitionCode(partition)));
+const TAGS = Array.from({ length: 64 }, (_, partition) => tagOfPartition(partition));
 
 async function startBoth(): Promise<RunningService & { setup: ClusterSetup }> {
   const setup = await startCluster();

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { setTimeout as delay } from 'node:timers/promises';
 import { mutate } from '../../scripts/mutants/mutate.mjs';
 import { randomFrom, seedFrom } from '../../scripts/seed.mjs';
-import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { tagOfTenant } from '../../src/redis/keyspace.js';
 import { LIBRARY } from '../../src/redis/script-library.js';
 import { buildService } from '../support/built-service.js';
 import { ClusterSite, type Crash } from '../support/cluster-site.js';
@@ -117,7 +117,7 @@ async function playRound(site: ClusterSite, random: () => number): Promise<numbe
   expect(ended.filter(({ status }) => status === 'rejected')).toEqual([]);
   const crash = await faults;
   for (const load of loads) {
-    const tag = tagOf(partitionCode(partitionOfTenant(load.tenantId, PARTITIONS)));
+    const tag = tagOfTenant(load.tenantId, PARTITIONS);
     const isMet = crash.hadSlot(await slotOf(site.anyNode(), tag));
     expect(load.verdict(isMet ? crash : undefined)).toEqual({ word: 'explained', faults: [] });
   }

@@ -137,10 +137,19 @@ describe('a Redis that has lost its functions', () => {
     await client.function('FLUSH');
     await read();
     expect(await textsRun()).toBe(1);
-    await scripts.runMany('balances', [
-      { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] },
-      { keys: [budgets], args: ['', 10, 10, '0', 'tenant:acme', 'tenant:acme'] },
-    ]);
+    const call = {
+      keys: { budgetIndex: budgets },
+      args: {
+        after: '',
+        limit: 10,
+        examine: 10,
+        includeChildren: '0',
+        prefix: 'tenant:acme',
+        deepest: 'tenant:acme',
+        rest: [],
+      },
+    };
+    await scripts.callMany('balances', [call, call]);
     expect(await textsRun()).toBe(3);
     await client.config('SET', 'maxmemory', '0');
     await eventually('it has them again', async () => {

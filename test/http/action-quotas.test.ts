@@ -1,11 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import {
-  actionCounterIndexKey,
-  actionCountersKey,
-  partitionCode,
-  partitionOfTenant,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { actionCounterIndexKey, actionCountersKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import { shows } from '../compatibility/shows.js';
 import {
   ADMIN_API_KEY,
@@ -211,7 +205,7 @@ describe('a long list of counters', () => {
 
   beforeAll(async () => {
     tenant = await on.holdfast.createTenant();
-    const tag = tagOf(partitionCode(partitionOfTenant(tenant.id, PARTITIONS)));
+    const tag = tagOfTenant(tenant.id, PARTITIONS);
     const today = Math.floor(Date.now() / DAY_MS);
     // Tomorrow's as well, because midnight may pass during the test.
     for (const day of [today, today + 1]) {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { shows } from '../compatibility/shows.js';
 import { expectRefusal, expectStatus, newKey, type Answer, type TestTenant } from '../support/holdfast.js';
 import { Changes } from '../../src/redis/changes.js';
-import { budgetKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { budgetKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
 import { eventually } from '../support/eventually.js';
 import { endPeriodAt } from '../support/periods.js';
@@ -70,11 +70,7 @@ describe('operators change budgets', () => {
   test('a budget that is out of balance stops a reserve and a commit, is counted, and can be funded again', async () => {
     const tenant = await on.holdfast.fundedTenant(100);
     const id = await on.holdfast.hold(tenant, 10);
-    const key = budgetKey(
-      tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
-      'TOKENS',
-      `tenant:${tenant.id}`,
-    );
+    const key = budgetKey(tagOfTenant(tenant.id, 64), 'TOKENS', `tenant:${tenant.id}`);
     await on.stored.redis.hincrby(key, 'spent', 1);
     const before = await on.holdfast.metric('holdfast_budgets_damaged_total');
     expectRefusal(await on.holdfast.reserve(tenant, 1), 500, 'INTERNAL_ERROR');

@@ -6,7 +6,7 @@ import {
   type Recurrence,
   recurrenceText,
 } from '../../src/governance/budgets/recurrence.js';
-import { partitionCode, partitionOfTenant, periodPlansKey, tagOf } from '../../src/redis/keyspace.js';
+import { periodPlansKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import { isTimeZone } from '../../src/governance/budgets/time-zone.js';
 import { eventually } from '../support/eventually.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
@@ -206,7 +206,7 @@ describe('budgets with a recurrence', () => {
     on.holdfast.admin('PUT', `/ops/budgets/recurrence${at(tenant)}`, body);
   const lookUp = async (tenant: TestTenant): Promise<Json> =>
     expectStatus(await on.holdfast.admin('GET', `/v1/admin/budgets/lookup${at(tenant)}`), 200);
-  const tagOfTenant = ({ id }: TestTenant): string => tagOf(partitionCode(partitionOfTenant(id, 64)));
+  const tagOf = ({ id }: TestTenant): string => tagOfTenant(id, 64);
   const turn = async (): Promise<unknown> =>
     on.holdfast.app.get(BudgetRollovers).runTurn({ goesOn: () => true });
 
@@ -281,11 +281,7 @@ describe('budgets with a recurrence', () => {
   test('stay in their period while no boundary is planned, and continue with the next plan', async () => {
     const tenant = await on.holdfast.fundedTenant(100);
     expectStatus(await put(tenant, { every: 'day', time_zone: 'UTC' }), 200);
-    const [key, tag, member] = [
-      on.stored.budgetKey(tenant.id),
-      tagOfTenant(tenant),
-      `tenant:${tenant.id} TOKENS`,
-    ];
+    const [key, tag, member] = [on.stored.budgetKey(tenant.id), tagOf(tenant), `tenant:${tenant.id} TOKENS`];
     const ended = Date.UTC(2026, 0, 1);
     await on.stored.redis.hset(key, 'boundaries', '');
     await endPeriodAt(on.stored.redis, tenant.id, ended);

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from '@jest/globals';
 import { BudgetRollovers } from '../../src/governance/budgets/budget-rollovers.js';
-import { partitionCode, partitionOfTenant, periodPlansKey, tagOf } from '../../src/redis/keyspace.js';
+import { periodPlansKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import {
   type Answer,
@@ -210,10 +210,7 @@ describe('the windows of a budget', () => {
 
   test('get further boundaries before they run out', async () => {
     const tenant = await withWindows(DAY);
-    const [tag, key] = [
-      tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
-      on.stored.budgetKey(tenant.id),
-    ];
+    const [tag, key] = [tagOfTenant(tenant.id, 64), on.stored.budgetKey(tenant.id)];
     await on.stored.redis.hset(key, 'window_plans', '');
     await endAt(tenant, Date.UTC(2026, 0, 1));
     await on.stored.redis.zadd(periodPlansKey(tag), 0, `${scopeOf(tenant)} TOKENS day`);

@@ -3,9 +3,9 @@ import { eventPlaceOf } from '../../src/events/event.js';
 import {
   deliveryIndexKey,
   deliveryKey,
-  partitionCode,
   partitionOfTenant,
   tagOf,
+  tagOfTenant,
 } from '../../src/redis/keyspace.js';
 import { DeliveryFeed } from '../../src/webhooks/deliveries/deliveries.service.js';
 import { shows } from '../compatibility/shows.js';
@@ -39,7 +39,7 @@ async function keep(
   subscriptionId: string,
   { tenant, createdMs = NOON, eventMs = createdMs - 5, fields = {} }: Stored,
 ): Promise<string> {
-  const tag = tagOf(partitionCode(partitionOfTenant(tenant, PARTITIONS)));
+  const tag = tagOfTenant(tenant, PARTITIONS);
   sequence += 1;
   const ref = `${eventMs}-${sequence}:${subscriptionId}`;
   await on.stored.redis.hset(deliveryKey(tag, ref), {

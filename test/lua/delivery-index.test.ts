@@ -7,20 +7,16 @@ import { useLedger } from '../support/use-ledger.js';
 const newLedger = useLedger();
 const RETENTION_MS = 86_400_000;
 
+async function logDenial({ redis, tag, tenant }: LedgerClient): Promise<string> {
+  const fields = ['ty', 'reservation.denied', 'tn', tenant, 'ac', 'system'];
+  return (await redis.xadd(eventLogKey(tag), '*', ...fields)) as string;
+}
+
 async function queueOne(ledger: LedgerClient, subscription: string): Promise<Reply> {
   const { redis, scripts, tag, tenant } = ledger;
   const [lease, log] = [dispatchLeaseKey(tag), eventLogKey(tag)];
   await redis.set(lease, 'mine');
-  const entryId = (await redis.xadd(
-    log,
-    '*',
-    'ty',
-    'reservation.denied',
-    'tn',
-    tenant,
-    'ac',
-    'system',
-  )) as string;
+  const entryId = await logDenial(ledger);
   return scripts.run(
     'queue_deliveries',
     [lease, log],
@@ -29,19 +25,9 @@ async function queueOne(ledger: LedgerClient, subscription: string): Promise<Rep
 }
 
 async function replayOne(ledger: LedgerClient, subscription: string): Promise<Reply> {
-  const { redis, scripts, tag, tenant } = ledger;
-  const log = eventLogKey(tag);
-  const entryId = (await redis.xadd(
-    log,
-    '*',
-    'ty',
-    'reservation.denied',
-    'tn',
-    tenant,
-    'ac',
-    'system',
-  )) as string;
-  return scripts.run('replay_events', [log], [subscription, 'rpl_1', RETENTION_MS, entryId]);
+  const log = eventLogKey(ledger.tag);
+  const entryId = await logDenial(ledger);
+  return ledger.scripts.run('replay_events', [log], [subscription, 'rpl_1', RETENTION_MS, entryId]);
 }
 
 test.each([

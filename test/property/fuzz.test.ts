@@ -8,7 +8,7 @@ import { Writable } from 'node:stream';
 import fc from 'fast-check';
 import { seedFrom } from '../../scripts/seed.mjs';
 import { PERMISSIONS } from '../../src/auth/permissions.js';
-import { partitionCode, partitionOfTenant, RedisService, tagOf } from '../../src/redis/index.js';
+import { RedisService, tagOfTenant } from '../../src/redis/index.js';
 import { createLogger } from '../../src/telemetry/logger.js';
 import { ADMIN_API_KEY, expectStatus, Holdfast, type Json, type TestTenant } from '../support/holdfast.js';
 import {
@@ -184,7 +184,7 @@ async function send(draft: Draft, { known, tenant }: World, rolls: boolean): Pro
  */
 async function rollOver({ id }: TestTenant): Promise<void> {
   const { partitions, scripts } = holdfast.app.get(RedisService);
-  const tag = tagOf(partitionCode(partitionOfTenant(id, partitions)));
+  const tag = tagOfTenant(id, partitions);
   await scripts.call('roll_over_budgets', rollOverKeys(tag), { limit: 100 });
   await watch.prolongWindows();
   await watch.changes();

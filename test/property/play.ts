@@ -35,6 +35,7 @@ import {
 import { comparedWindows, firstWindows, operatorCall, passedWindow, storeWindows } from './play-operators.js';
 import { PlayedRefunds } from './play-refunds.js';
 import { reserveSet } from '../support/reservation-sets.js';
+import { differences, stateDifferences } from './differences.js';
 import { changedKeys, instantOf, told, withoutAdvice } from './readings.js';
 
 const UNKNOWN_HOLD = 'rsv_unknown';
@@ -165,7 +166,7 @@ export class Play {
       if (now < before || now > after) {
         faults.push(`decided at ${now}, which is not within ${before} to ${after}`);
       }
-      faults.push(...this.differences('reply', reply, expected));
+      faults.push(...differences('reply', reply, expected));
     }
     if (this.model.events.some(isRollover)) {
       this.tally(`rollover in ${operation.kind}`);
@@ -178,7 +179,7 @@ export class Play {
     }
     const state = await readLedger(client);
     faults.push(
-      ...this.differences(
+      ...differences(
         'events',
         state.events
           .slice(toldBefore)
@@ -186,14 +187,14 @@ export class Play {
           .map(told),
         this.model.events,
       ),
-      ...this.differences(
+      ...differences(
         'crossings',
         state.events.slice(toldBefore).filter(isCrossing).map(told).sort(),
         crossings.sort(),
       ),
       ...faultsOf(state),
       ...this.stateFaults(state),
-      ...this.differences(
+      ...differences(
         'charges in the journal',
         chargedBy(state),
         linesOf(
@@ -202,7 +203,7 @@ export class Play {
           ),
         ),
       ),
-      ...(await comparedReads(client, this.model, this.tenants)).flatMap((pair) => this.differences(...pair)),
+      ...(await comparedReads(client, this.model, this.tenants)).flatMap((pair) => differences(...pair)),
     );
     if (!this.model.touched) {
       const changed = changedKeys(bytes, await snapshot(client)).filter(
@@ -222,40 +223,9 @@ export class Play {
     this.replies.set(word, (this.replies.get(word) ?? 0) + 1);
   }
 
-  private differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
-    return actual.join('\n') === expected.join('\n')
-      ? []
-      : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
-  }
-
   private stateFaults(state: LedgerState): string[] {
-    const budgets = this.model.budgets.flatMap((budget) => {
-      const stored = state.budgets.get(`${budget.unit}:${budget.scope}`);
-      const names = [
-        'remaining',
-        'reserved',
-        'spent',
-        'allocated',
-        'debt',
-        'overdraft_limit',
-        'is_over_limit',
-      ];
-      return this.differences(
-        budget.scope,
-        [names.map((name) => stored?.[name]).join()],
-        [this.model.figures(budget)],
-      );
-    });
-    const summary = (id: string, status: unknown, expiresAt: unknown): string =>
-      [id, status, expiresAt].join(' ');
-    const stored = [...state.holds].map(([id, hold]) => summary(id, hold['st'], hold['ex'])).sort();
-    const modelled = [...this.model.holds.values()]
-      .map((hold) => summary(hold.id, hold.state, hold.expiresAt))
-      .sort();
-    const periods = [...comparedPeriods(this.model, state), ...comparedWindows(this.model, state)].flatMap(
-      (pair) => this.differences(...pair),
-    );
-    return [...budgets, ...periods, ...this.differences('holds', stored, modelled)];
+    const periods = [...comparedPeriods(this.model, state), ...comparedWindows(this.model, state)];
+    return [...stateDifferences(this.model, state), ...periods.flatMap((pair) => differences(...pair))];
   }
 
   private groupableCallOf(operation: GroupableOperation): Call {

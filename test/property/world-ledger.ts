@@ -4,6 +4,7 @@ import { eventLogKey } from '../../src/redis/keyspace.js';
 import type { Script } from '../../src/redis/script-library.js';
 import { LedgerClient } from '../support/ledger-client.js';
 import { faultsOf, isCrossing, type LedgerEvent, readLedger } from '../support/ledger-state.js';
+import { differences, stateDifferences } from './differences.js';
 import { LedgerModel } from './model.js';
 import { dueOf } from './model-records.js';
 import { told } from './readings.js';
@@ -99,38 +100,10 @@ export class WorldLedger {
   async compare(redis: Redis, retentionMs: number, now: number): Promise<void> {
     const { tag, tenant, scripts } = this.client;
     const state = await readLedger(new LedgerClient(redis, tag, tenant, scripts));
-    const budgets = this.model.budgets.flatMap((budget) => {
-      const stored = state.budgets.get(`${budget.unit}:${budget.scope}`) ?? {};
-      const names = [
-        'remaining',
-        'reserved',
-        'spent',
-        'allocated',
-        'debt',
-        'overdraft_limit',
-        'is_over_limit',
-      ];
-      return differences(
-        budget.scope,
-        [names.map((name) => stored[name]).join()],
-        [this.model.figures(budget)],
-      );
-    });
-    const summary = (id: string, status: unknown, expiresAt: unknown): string =>
-      [id, status, expiresAt].join(' ');
-    const modelled = [...this.model.holds.values()];
-    const stored = [...state.holds]
-      .filter(([id, { st }]) => this.model.holds.has(id) || st === 'ACTIVE')
-      .map(([id, hold]) => summary(id, hold['st'], hold['ex']));
     const young = this.events.filter(({ id }) => now - Number.parseInt(id, 10) <= retentionMs);
     const inLog = new Set(state.events.map(({ id }) => id));
     const faults = [
-      ...budgets,
-      ...differences(
-        'holds',
-        stored.sort(),
-        modelled.map(({ id, state: status, expiresAt }) => summary(id, status, expiresAt)).sort(),
-      ),
+      ...stateDifferences(this.model, state, (id, status) => this.model.holds.has(id) || status === 'ACTIVE'),
       ...young.filter(({ id }) => !inLog.has(id)).map(({ id }) => `event ${id} has left the log too early`),
       // Different janitors remove a record and its event.
       ...faultsOf(state, now - retentionMs),
@@ -167,10 +140,4 @@ export class WorldLedger {
       Object.assign(this, { model, events: [...events], last, kept: undefined });
     }
   }
-}
-
-function differences(what: string, actual: readonly string[], expected: readonly string[]): string[] {
-  return actual.join('\n') === expected.join('\n')
-    ? []
-    : [`${what}: got [${actual.join(', ')}], the model says [${expected.join(', ')}]`];
 }

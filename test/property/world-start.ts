@@ -1,7 +1,7 @@
 import {
   partitionCode,
   partitionOfTenant,
-  tagOf,
+  tagOfPartition,
   tenantIndexKey,
   webhookIndexKey,
   webhookKey,
@@ -42,7 +42,7 @@ export async function makeLedgers(store: WorldStore, endpoint: Endpoint): Promis
     (_, number) =>
       new WorldLedger(
         number,
-        new LedgerClient(store.redis, tagOf(partitionCode(number)), nameIn(number, 'own'), scripts),
+        new LedgerClient(store.redis, tagOfPartition(number), nameIn(number, 'own'), scripts),
       ),
   );
   for (const [index, [partition, expiryPolicy]] of TENANTS.entries()) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { randomFrom } from '../../scripts/seed.mjs';
-import { partitionCode, tagOf } from '../../src/redis/keyspace.js';
+import { tagOfPartition } from '../../src/redis/keyspace.js';
 import type { Script } from '../../src/redis/script-library.js';
 import type { LedgerEvent } from '../support/ledger-state.js';
 import { WorldClient } from './world-clients.js';
@@ -28,7 +28,7 @@ const LONGEST_PAUSE_MS = 400;
 const SHOWN_STEPS = 40;
 /** Runs in which several calls of one client came together. */
 const SEVERAL = 'run of several calls';
-const TAG_LENGTH = tagOf(partitionCode(0)).length;
+const TAG_LENGTH = tagOfPartition(0).length;
 
 export interface WorldOptions {
   readonly seed: number;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/index.js';
+import { tagOfTenant } from '../../src/redis/index.js';
 import { budgetKey } from '../../src/redis/keyspace.js';
 import { BlackholeProxy } from '../support/blackhole-proxy.js';
 import { eventually } from '../support/eventually.js';
@@ -100,7 +100,7 @@ test('requests for two scripts that come at once never share a run', async () =>
 test('a call that fails is the error of its own request, and the others of its run succeed', async () => {
   const mine = await holdfast.fundedTenant(1_000_000);
   const redis = connectTo(proxy.url);
-  const tag = tagOf(partitionCode(partitionOfTenant(mine.id, 64)));
+  const tag = tagOfTenant(mine.id, 64);
   await redis.set(budgetKey(tag, 'TOKENS', `tenant:${mine.id}/agent:broken`), 'damaged');
   redis.disconnect();
   const answers = await Promise.all(

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { tagOfTenant } from '../../src/redis/keyspace.js';
 import { type Query, QueryAbandoned } from '../../src/redis/queries.js';
 import { RedisService } from '../../src/redis/redis.service.js';
 import { shows } from '../compatibility/shows.js';
@@ -179,7 +179,7 @@ describe('a query of many runs', () => {
     const client = connectTo(on.redis.url);
     await makeHolds(
       client,
-      tagOf(partitionCode(partitionOfTenant(tenant.id, 64))),
+      tagOfTenant(tenant.id, 64),
       tenant.id,
       Array.from({ length: 6000 }, () => ({})),
     );

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Redis } from 'ioredis';
 import { readPlaces } from '../../src/archive/archive-places.js';
 import type { RedisService } from '../../src/redis/index.js';
-import { journalKey, partitionCode, tagOf } from '../../src/redis/keyspace.js';
+import { journalKey, tagOfPartition } from '../../src/redis/keyspace.js';
 import { debit } from './admission-client.js';
 import { eventually } from './eventually.js';
 import { LedgerClient, randomText } from './ledger-client.js';
@@ -44,7 +44,7 @@ export function load(client: Redis): { readonly charges: Map<string, number>; st
   const charges = new Map<string, number>();
   let isOver = false;
   const work = async (number: number): Promise<void> => {
-    const ledger = new LedgerClient(client, tagOf(partitionCode(number)), `acme-${number}`);
+    const ledger = new LedgerClient(client, tagOfPartition(number), `acme-${number}`);
     await ledger.makeBudget({ allocated: 1_000_000_000 });
     for (let amount = 1; !isOver; amount += 1) {
       // The archivers get the processor, too.

@@ -1,6 +1,6 @@
 import { type SubjectLevels, subjectText } from '../../src/ledger/scopes.js';
 import { idempotencyKey, reservationIndexKey, reservationKey, tenantKey } from '../../src/redis/keyspace.js';
-import { type ScriptCall, ScriptRegistry } from '../../src/redis/scripts.js';
+import { ScriptRegistry } from '../../src/redis/scripts.js';
 import { IDEMPOTENCY_TTL_MS, randomText, RETENTION_MS, TRACE } from './ledger-client.js';
 import type { StoreClient } from './store.js';
 
@@ -24,15 +24,15 @@ export async function makeHolds(
   const scripts = new ScriptRegistry(redis);
   const ids: string[] = [];
   for (let first = 0; first < holds.length; first += PIPELINED) {
-    const calls = holds
-      .slice(first, first + PIPELINED)
-      .map(({ subject = {}, amount = 1 }): ScriptCall<'reserve'> => {
+    const replies = await Promise.all(
+      holds.slice(first, first + PIPELINED).map(({ subject = {}, amount = 1 }) => {
         const id = `rsv_${tag.slice(2, 4)}${randomText(16)}`;
         const key = randomText(12);
         ids.push(id);
-        return {
-          keys: [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
-          args: [
+        return scripts.run(
+          'reserve',
+          [reservationKey(tag, id), idempotencyKey.reserve(tag, tenant, key), tenantKey(tag, tenant)],
+          [
             randomText(22),
             subjectText(subject, tenant, 'TOKENS'),
             String(amount),
@@ -51,10 +51,10 @@ export async function makeHolds(
             'ik',
             key,
           ],
-        };
-      });
-    const replies = await scripts.runMany('reserve', calls);
-    const failed = replies.find((reply) => reply instanceof Error || reply[0] !== 'ALLOW');
+        );
+      }),
+    );
+    const failed = replies.find((reply) => reply[0] !== 'ALLOW');
     if (failed !== undefined) {
       throw new Error(`a hold was not made: ${String(failed)}`);
     }

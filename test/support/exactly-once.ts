@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import { VERIFIED, verifyLedger } from '../../src/cli/verify.js';
-import { partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { tagOfTenant } from '../../src/redis/keyspace.js';
 import { eventually } from './eventually.js';
 import { ADMIN_API_KEY } from './holdfast.js';
 import { ALLOCATED, type Entry, type JournaledLoad } from './journaled-load.js';
@@ -20,7 +20,7 @@ const NOT_OF_ENTRIES = new Set([
 
 /** What the partition of the load's tenant holds. */
 export function storedFor(load: JournaledLoad, redis: StoreClient): Promise<LedgerState> {
-  const tag = tagOf(partitionCode(partitionOfTenant(load.tenant.id, PARTITIONS)));
+  const tag = tagOfTenant(load.tenant.id, PARTITIONS);
   return readLedger(new LedgerClient(redis, tag, load.tenant.id));
 }
 

@@ -1,10 +1,4 @@
-import {
-  budgetKey,
-  partitionCode,
-  partitionOfTenant,
-  periodIndexKey,
-  tagOf,
-} from '../../src/redis/keyspace.js';
+import { budgetKey, periodIndexKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import type { StoreClient } from './store.js';
 
 const PARTITIONS = 64;
@@ -15,7 +9,7 @@ const DAY_MS = 86_400_000;
  * test has to wait for it.
  */
 export async function endPeriodAt(redis: StoreClient, tenantId: string, ms: number): Promise<void> {
-  const tag = tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
+  const tag = tagOfTenant(tenantId, PARTITIONS);
   const scope = `tenant:${tenantId}`;
   await redis.hset(budgetKey(tag, 'TOKENS', scope), 'period_start', ms - DAY_MS, 'period_end', ms);
   await redis.zadd(periodIndexKey(tag), ms, `${scope} TOKENS`);

@@ -1,10 +1,8 @@
 import {
   cleanupIndexKey,
-  partitionCode,
-  partitionOfTenant,
   reservationKey,
-  tagOf,
   tagOfReservationId,
+  tagOfTenant,
   ttlIndexKey,
 } from '../../src/redis/keyspace.js';
 import { holdFields } from './hold-record.js';
@@ -54,7 +52,7 @@ export class StoredHolds {
   }
 
   tagOfTenant(tenantId: string): string {
-    return tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
+    return tagOfTenant(tenantId, PARTITIONS);
   }
 
   /** Damages or repairs stored fields. */

@@ -2,10 +2,8 @@ import {
   apiKeyKey,
   budgetKey,
   eventLogKey,
-  partitionCode,
-  partitionOfTenant,
-  tagOf,
   tagOfKeyId,
+  tagOfTenant,
   tenantKey,
 } from '../../src/redis/keyspace.js';
 import { connectTo, type StoreClient } from './store.js';
@@ -32,7 +30,7 @@ export class StoredRecords {
   }
 
   tagOf(tenantId: string): string {
-    return tagOf(partitionCode(partitionOfTenant(tenantId, PARTITIONS)));
+    return tagOfTenant(tenantId, PARTITIONS);
   }
 
   tenantKey(tenantId: string): string {

@@ -2,13 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import {
-  journalPlacesKey,
-  partitionCode,
-  partitionOfTenant,
-  RedisService,
-  tagOf,
-} from '../../src/redis/index.js';
+import { journalPlacesKey, partitionOfTenant, RedisService, tagOfPartition } from '../../src/redis/index.js';
 import { type Charge, publishCharges } from '../support/charge-files.js';
 import { expectStatus, Holdfast } from '../support/holdfast.js';
 import { startStore, type Store } from '../support/store.js';
@@ -37,7 +31,7 @@ test('a report is complete up to where the last partition is, and one of a tenan
   const { client, partitions } = holdfast.app.get(RedisService);
   const own = partitionOfTenant(TENANT, partitions);
   const place = (partition: number, through: number): Promise<unknown> =>
-    client.hset(journalPlacesKey(tagOf(partitionCode(partition))), 'cursor', '0-0', 'through', through);
+    client.hset(journalPlacesKey(tagOfPartition(partition)), 'cursor', '0-0', 'through', through);
   expect(await completeThroughMs()).toBe(0);
   expect(await completeThroughMs(`tenant_id=${TENANT}`)).toBe(0);
   await place(own, 2000);

@@ -7,10 +7,11 @@ import {
   orderedQueueKey,
   orderedQueuesKey,
   outcomesKey,
-  partitionCode,
   partitionOfTenant,
   retryingKey,
   tagOf,
+  tagOfPartition,
+  tagOfTenant,
 } from '../../src/redis/keyspace.js';
 import { RedisService, StoreUnavailable } from '../../src/redis/index.js';
 import { Dispatcher } from '../../src/webhooks/dispatch/dispatcher.service.js';
@@ -39,7 +40,7 @@ import {
   UNDISTURBED,
 } from './dispatching.js';
 
-const TAGS = Array.from({ length: 64 }, (_, number) => tagOf(partitionCode(number)));
+const TAGS = Array.from({ length: 64 }, (_, number) => tagOfPartition(number));
 
 let server: Store;
 let redis: StoreClient;
@@ -78,8 +79,8 @@ async function start(env: Settings = {}): Promise<Holdfast> {
   return instance;
 }
 
-function tagOfTenant(): string {
-  return tagOf(partitionCode(partitionOfTenant(tenant.id, 64)));
+function ownTag(): string {
+  return tagOfTenant(tenant.id, 64);
 }
 
 async function leases(): Promise<number[]> {
@@ -133,9 +134,9 @@ test('an event whose acknowledgement a failover lost is delivered again', async 
   const id = await subscribe(api, tenant, receiver.url);
   const requestId = await causeEvent(api, tenant);
   await endedDeliveries(api, id, 1);
-  const log = eventLogKey(tagOfTenant());
+  const log = eventLogKey(ownTag());
   const [entryId = ''] = (await redis.xrevrange(log, '+', '-', 'COUNT', 1))[0] ?? [];
-  await redis.del(deliveryKey(tagOfTenant(), `${entryId}:${id}`));
+  await redis.del(deliveryKey(ownTag(), `${entryId}:${id}`));
   await redis.call('XCLAIM', log, 'dispatcher', 'dispatcher', 0, entryId, 'FORCE');
   await eventually('it arrives again', () => receiver.received.length === 2);
   expect(receiver.received.map(({ headers }) => headers['x-request-id'])).toEqual([requestId, requestId]);
@@ -193,7 +194,7 @@ describe('a partition that is to be handed to another instance', () => {
     await eventually('the first attempt has started', () => receiver.received.length === 1);
     const second = await start(UNDISTURBED);
     await sharesBecome(33, 31);
-    await expectPauses(2, () => redis.zadd(retryingKey(tagOfTenant()), 1, 'due'));
+    await expectPauses(2, () => redis.zadd(retryingKey(ownTag()), 1, 'due'));
     await second.stop();
     instances.pop();
     await sharesBecome(64);
@@ -210,7 +211,7 @@ describe('a partition whose lease another instance has', () => {
   test('is counted as lost, and taken again when the lease lapses', async () => {
     const instance = await start();
     await sharesBecome(64);
-    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 60_000);
+    await redis.set(dispatchLeaseKey(ownTag()), 'another', 'PX', 60_000);
     await eventually(
       'it is counted',
       async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
@@ -221,7 +222,7 @@ describe('a partition whose lease another instance has', () => {
         outcome: 'lease_lost',
       }),
     ).toBe(1);
-    await redis.pexpire(dispatchLeaseKey(tagOfTenant()), 1);
+    await redis.pexpire(dispatchLeaseKey(ownTag()), 1);
     await sharesBecome(64);
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
@@ -235,10 +236,10 @@ describe('a partition whose lease another instance has', () => {
     receiver.react = (response) => (answerFirst = () => response.writeHead(200).end());
     const id = await subscribe(api, tenant, receiver.url);
     const requestIds = await causeEvents(api, tenant, 3);
-    const queue = orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`);
+    const queue = orderedQueueKey(ownTag(), `${id}:${tenant.id}`);
     await eventually('all are queued', async () => (await redis.llen(queue)) === 3);
     await eventually('the first attempt has started', () => receiver.received.length === 1);
-    await redis.set(dispatchLeaseKey(tagOfTenant()), 'another', 'PX', 60_000);
+    await redis.set(dispatchLeaseKey(ownTag()), 'another', 'PX', 60_000);
     // The other instance delivers the second.
     const [, second = ''] = await redis.lrange(queue, 0, -1);
     await redis.lrem(queue, 1, second);
@@ -246,7 +247,7 @@ describe('a partition whose lease another instance has', () => {
       'it is lost',
       async () => (await instance.metric('holdfast_dispatch_lease_changes_total', { change: 'lost' })) === 1,
     );
-    await redis.pexpire(dispatchLeaseKey(tagOfTenant()), 1);
+    await redis.pexpire(dispatchLeaseKey(ownTag()), 1);
     await sharesBecome(64);
     receiver.react = (response) => response.writeHead(200).end();
     answerFirst();
@@ -261,7 +262,7 @@ describe('a partition whose lease another instance has', () => {
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);
-    const [lease, log] = [dispatchLeaseKey(tagOfTenant()), eventLogKey(tagOfTenant())];
+    const [lease, log] = [dispatchLeaseKey(ownTag()), eventLogKey(ownTag())];
     const token = (await redis.get(lease)) as string;
     await redis.set(lease, 'another', 'PX', 300_000);
     await eventually(
@@ -355,7 +356,7 @@ describe('the state that a process leaves when it dies between two steps', () =>
     const { delivery_id: deliveryId } = await eventually('it fails once', async () =>
       (await deliveries(api, id)).find(({ attempts }) => attempts === 1),
     );
-    return { id, ref: deliveryPlaceOf(deliveryId)?.ref ?? '', tag: tagOfTenant() };
+    return { id, ref: deliveryPlaceOf(deliveryId)?.ref ?? '', tag: ownTag() };
   }
 
   test('a retry that is long overdue is attempted', async () => {
@@ -459,7 +460,7 @@ describe('the state that a process leaves when it dies between two steps', () =>
   test('is forgotten, and counted, when its record is gone', async () => {
     const instance = await start();
     const id = await subscribe(api, tenant, receiver.url);
-    const tag = tagOfTenant();
+    const tag = ownTag();
     const trimmed = (): Promise<number> => instance.metric('holdfast_index_entries_trimmed_total');
     const before = await trimmed();
     await redis.zadd(outcomesKey(tag), 1000, `1000-1:${id}`, 1000, 'no-ref');
@@ -478,7 +479,7 @@ describe('readiness', () => {
     const id = await subscribe(api, tenant, receiver.url);
     await causeEvent(api, tenant);
     await endedDeliveries(api, id, 1);
-    await redis.set(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`), 'damaged');
+    await redis.set(orderedQueueKey(ownTag(), `${id}:${tenant.id}`), 'damaged');
     await causeEvent(api, tenant);
     // A late beat also turns readiness red, but before the lag is known.
     const red = await eventually('it is red because of its lag', async () => {
@@ -489,10 +490,10 @@ describe('readiness', () => {
     expect(red).toMatchObject({ status: 'down', limit_ms: 1000 });
     // It is that of the last beat, which may not be over.
     await eventually('the gauge shows it', async () => (await instance.metric('holdfast_event_log_lag')) > 0);
-    await redis.del(orderedQueueKey(tagOfTenant(), `${id}:${tenant.id}`));
+    await redis.del(orderedQueueKey(ownTag(), `${id}:${tenant.id}`));
     await endedDeliveries(api, id, 2);
     await eventually('it is green', async () => (await instance.call('GET', '/health/ready')).status === 200);
-    expect(await redis.exists(orderedQueuesKey(tagOfTenant()))).toBe(0);
+    expect(await redis.exists(orderedQueuesKey(ownTag()))).toBe(0);
   });
 });
 

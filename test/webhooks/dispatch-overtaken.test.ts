@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { orderedQueueKey, partitionCode, partitionOfTenant, tagOf } from '../../src/redis/keyspace.js';
+import { orderedQueueKey, tagOfTenant } from '../../src/redis/keyspace.js';
 import { RedisService } from '../../src/redis/index.js';
 import { Dispatcher } from '../../src/webhooks/dispatch/dispatcher.service.js';
 import { eventually } from '../support/eventually.js';
@@ -37,7 +37,7 @@ beforeEach(async () => {
   receiver = await WebhookReceiver.start();
   tenant = await holdfast.fundedTenant();
   id = await subscribe(holdfast, tenant, receiver.url);
-  queue = orderedQueueKey(tagOf(partitionCode(partitionOfTenant(tenant.id, 64))), `${id}:${tenant.id}`);
+  queue = orderedQueueKey(tagOfTenant(tenant.id, 64), `${id}:${tenant.id}`);
 });
 
 afterEach(async () => {

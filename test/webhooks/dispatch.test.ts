@@ -2,9 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, jest, tes
 import {
   deliveryIndexKey,
   eventLogKey,
-  partitionCode,
-  partitionOfTenant,
-  tagOf,
+  tagOfTenant,
   tagOfWebhookId,
   webhookRevisionKey,
 } from '../../src/redis/keyspace.js';
@@ -355,7 +353,7 @@ describe('an event without a subscription in its partition', () => {
     book = holdfast.app.get(SubscriptionCache, { strict: false });
     ({ scripts } = holdfast.app.get(RedisService, { strict: false }));
     const client = connectTo(redis.url);
-    const tagOfAlone = (): string => tagOf(partitionCode(partitionOfTenant(alone.id, 64)));
+    const tagOfAlone = (): string => tagOfTenant(alone.id, 64);
     try {
       do {
         alone = await holdfast.fundedTenant();

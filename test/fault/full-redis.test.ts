@@ -53,3 +53,17 @@ test('on a full Redis a settlement succeeds without evidence, and its repetition
   );
   expect(shown.evidence.commit).toEqual(evidence);
 });
+
+test('on a full Redis, operators can still stop many tenants at once', async () => {
+  const tenant = await holdfast.createTenant();
+  await redis.config('SET', 'maxmemory', '1mb');
+  const answer = await holdfast.admin('POST', '/v1/admin/tenants/bulk-action', {
+    action: 'SUSPEND',
+    filter: { search: tenant.id },
+    idempotency_key: newKey(),
+  });
+  await redis.config('SET', 'maxmemory', '0');
+  expect(expectStatus(answer, 200).succeeded).toEqual([{ id: tenant.id }]);
+  const shown = await holdfast.admin('GET', `/v1/admin/tenants/${tenant.id}`);
+  expect(expectStatus(shown, 200).status).toBe('SUSPENDED');
+});
