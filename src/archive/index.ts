@@ -6,14 +6,13 @@ export { earlierEpochs, placeOf } from './archive-staging.js';
 export {
   ArchiveFolder,
   type ArchiveGap,
-  type ArchivePlace,
   type ArchivePlaces,
   daysFromTo,
   type Manifest,
   manifestText,
   type PublishedFile,
 } from './archive-folder.js';
-export { type ArchiveColumn, CHARGE_COLUMNS, type ColumnType } from './charge-columns.js';
+export { CHARGE_COLUMNS } from './charge-columns.js';
 export { contentOf, rewritten, SORT_BY } from './day-publisher.js';
 export { doubt, faultOf } from './file-faults.js';
 export { ARCHIVED, type Archived, type EntryId, FIRST, msOf } from './entry-chain.js';

@@ -3,7 +3,7 @@ import { IsInt, IsString, Min } from 'class-validator';
 import { partitionsOfTenants, patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import { eventLogKey, isStreamId, RedisService, streamBound, tagOfPartition } from '../redis/index.js';
-import { decodeCursor, encodeCursor, Optional } from '../wire/index.js';
+import { Optional, pageEnd, placeAfter } from '../wire/index.js';
 import { EXAMINED_A_RUN, type ExpirationSearch, SLACK_MS } from './expiration-feed.js';
 import { boundMs, ExpirationFiltersDto, IsBound, searchOf, valuesOf } from './expirations.service.js';
 
@@ -87,15 +87,10 @@ export class ExpirationCounts {
     const slots = [...counts]
       .sort(([one], [other]) => one - other)
       .map(([slot, expirations]) => ({ at_ms: search.fromMs + slot * slotMs, expirations }));
-    if (walk === undefined) {
-      return { slots, share_read: 1, has_more: false };
-    }
-    const cursor = encodeCursor(fingerprint, { value: walk.partition, id: walk.start });
     return {
       slots,
-      share_read: partitions.indexOf(walk.partition) / partitions.length,
-      has_more: true,
-      next_cursor: cursor,
+      share_read: walk === undefined ? 1 : partitions.indexOf(walk.partition) / partitions.length,
+      ...pageEnd(fingerprint, walk && { value: walk.partition, id: walk.start }),
     };
   }
 
@@ -149,11 +144,8 @@ function slotLength(windowMs: number, wantedMs: number | undefined): number {
   return slotMs;
 }
 
-function walkOf(cursor = '', fingerprint: string, partitions: readonly number[]): Walk {
-  if (cursor === '') {
-    return { partition: partitions[0] ?? 0, start: '' };
-  }
-  const { value, id } = decodeCursor(fingerprint, cursor, (position) => {
+function walkOf(cursor: string | undefined, fingerprint: string, partitions: readonly number[]): Walk {
+  const after = placeAfter(fingerprint, cursor, (position) => {
     const entry = PLACE_ID.exec(position.id);
     return (
       entry !== null &&
@@ -161,5 +153,7 @@ function walkOf(cursor = '', fingerprint: string, partitions: readonly number[])
       partitions.includes(position.value as number)
     );
   });
-  return { partition: value as number, start: id };
+  return after === undefined
+    ? { partition: partitions[0] ?? 0, start: '' }
+    : { partition: after.value as number, start: after.id };
 }

@@ -4,7 +4,6 @@ import { patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
 import {
-  decodeCursor,
   encodeCursor,
   type Format,
   FORMATS,
@@ -15,6 +14,7 @@ import {
   Optional,
   PageCursor,
   PageLimit,
+  placeAfter,
 } from '../wire/index.js';
 import {
   CSV_HEAD,
@@ -230,15 +230,12 @@ function cursorOf(fingerprint: string, { atMs, partition, entryId }: Expiration)
   return encodeCursor(fingerprint, { value: atMs, id: `${partition} ${entryId}` });
 }
 
-function placeOf(cursor = '', fingerprint: string): ExpirationPlace | undefined {
-  if (cursor === '') {
-    return undefined;
-  }
-  const { value, id } = decodeCursor(
+function placeOf(cursor: string | undefined, fingerprint: string): ExpirationPlace | undefined {
+  const after = placeAfter(
     fingerprint,
     cursor,
-    (position) => Number.isSafeInteger(position.value) && isStreamId(PLACE_ID.exec(position.id)?.[2] ?? ''),
+    ({ value, id }) => Number.isSafeInteger(value) && isStreamId(PLACE_ID.exec(id)?.[2] ?? ''),
   );
-  const [, partition, entryId] = PLACE_ID.exec(id) as unknown as [string, string, string];
-  return { atMs: value as number, partition: Number(partition), entryId };
+  const [, partition, entryId = ''] = PLACE_ID.exec(after?.id ?? '') ?? [];
+  return after && { atMs: after.value as number, partition: Number(partition), entryId };
 }

@@ -11,7 +11,7 @@ import {
   givenMembers,
 } from '../reservations/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
-import { type RequestTrace, traceText } from '../wire/index.js';
+import { optional, type RequestTrace, traceText } from '../wire/index.js';
 
 /** The result of lua/audit/inspect_reservation.lua. Empty strings stand for missing values. */
 export interface InspectedReservation {
@@ -227,14 +227,6 @@ function quarantineOf(text: string, record: ReservationRecord): History {
 /** A stored count or instant; undefined if malformed. */
 function wholeOf(text: string | undefined): bigint | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? BigInt(text) : undefined;
-}
-
-function optional<Name extends string, Value = string>(
-  name: Name,
-  text: string | undefined,
-  read: (text: string) => Value = (value) => value as Value,
-): Partial<Record<Name, Value>> {
-  return text === undefined ? {} : ({ [name]: read(text) } as Partial<Record<Name, Value>>);
 }
 
 /** GET /ops/reservations/{id}: the full history of a reservation, whatever its state. */

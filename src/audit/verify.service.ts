@@ -12,7 +12,7 @@ import {
   tenantKey,
 } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
-import { decodeCursor, encodeCursor } from '../wire/index.js';
+import { pageEnd, placeAfter, type Position } from '../wire/index.js';
 import {
   type BudgetName,
   type Drift,
@@ -75,10 +75,10 @@ export class VerifyService {
       unreadable: [] as Report['unreadable'][number][],
       journal: [] as Report['journal'][number][],
     };
-    let next: string | undefined;
+    let next: Position | undefined;
     for await (const [partition, tenantId] of this.tenants(tenant, cursor, tenants)) {
       if (total.tenants > 0 && performance.now() - started > PAGE_BUDGET_MS) {
-        next = encodeCursor(FINGERPRINT, { value: partition, id: tenantId });
+        next = { value: partition, id: tenantId };
         break;
       }
       const report = await this.verify(tenantId);
@@ -98,7 +98,6 @@ export class VerifyService {
         })),
       );
     }
-    const more = next === undefined ? { has_more: false } : { has_more: true, next_cursor: next };
     const { id: deployment_id, restoredFrom } = this.redis.deployment;
     return {
       deployment_id,
@@ -109,14 +108,14 @@ export class VerifyService {
       drift: total.drift,
       unreadable: total.unreadable,
       journal: total.journal,
-      ...more,
+      ...pageEnd(FINGERPRINT, next),
     };
   }
 
   /** The tenants by partition and creation, starting at the cursor's. */
   private async *tenants(
     only: string | undefined,
-    cursor = '',
+    cursor: string | undefined,
     tenants: Tenants,
   ): AsyncGenerator<[partition: number, tenantId: string]> {
     if (only !== undefined && only !== '') {
@@ -124,14 +123,11 @@ export class VerifyService {
       yield [0, only];
       return;
     }
-    const place =
-      cursor === ''
-        ? undefined
-        : decodeCursor(
-            FINGERPRINT,
-            cursor,
-            ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0,
-          );
+    const place = placeAfter(
+      FINGERPRINT,
+      cursor,
+      ({ value }) => Number.isSafeInteger(value) && (value as number) >= 0,
+    );
     const first = (place?.value as number | undefined) ?? 0;
     for (let partition = first; partition < this.redis.partitions; partition += 1) {
       const index = tenantIndexKey(tagOfPartition(partition));

@@ -103,6 +103,14 @@ export function isScopeFilterEntry(text: string): boolean {
   });
 }
 
+/** The tenant that an operator names. @throws Refusal INVALID_REQUEST if it is missing */
+export function requireTenantId(named: string | undefined): string {
+  if (named === undefined || named === '') {
+    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
+  }
+  return named;
+}
+
 /**
  * The tenant whose records a list shows: that of the API key, or for an operator the one that the request names, if any.
  * @throws Refusal FORBIDDEN if the request names another tenant than that of its API key.

@@ -6,6 +6,7 @@ export {
   type Caller,
   isScopeFilterEntry,
   listedTenant,
+  requireTenantId,
   scopeAllowed,
   type ScopeFilter,
   seesEvidence,
@@ -31,14 +32,8 @@ export {
   sessionTokenIn,
 } from './console-sessions.js';
 export { HostCookie } from './host-cookie.js';
-export { actorOfOperator, OperatorKeys } from './operator-keys.js';
-export {
-  includesRole,
-  isOperatorRole,
-  OPERATOR_ROLES,
-  type OperatorRole,
-  ROLE_WORDS,
-} from './operator-roles.js';
+export { OperatorKeys } from './operator-keys.js';
+export { includesRole, OPERATOR_ROLES, type OperatorRole, ROLE_WORDS } from './operator-roles.js';
 export { DEFAULT_PERMISSIONS, grants, type Permission, permissionList, PERMISSIONS } from './permissions.js';
 export { ProviderUnavailable } from './provider-unavailable.js';
 export { RateLimits, sourceOf } from './rate-limits.js';

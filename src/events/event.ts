@@ -1,6 +1,6 @@
 import type { Answer } from '../answers/index.js';
 import { categoryOf } from '../ledger/index.js';
-import { type Fields, stringifyJson, timeOf } from '../wire/index.js';
+import { type Fields, optional, stringifyJson, timeOf } from '../wire/index.js';
 import { dataOf, jsonOf } from './event-data.js';
 
 /**
@@ -106,8 +106,4 @@ function metadataOf(text: string | undefined): Pick<CyclesEvent, 'metadata'> {
   return typeof metadata === 'object' && metadata !== null
     ? { metadata: metadata as Readonly<Record<string, unknown>> }
     : {};
-}
-
-function optional<Name extends string>(name: Name, text: string | undefined): Partial<Record<Name, string>> {
-  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
 }

@@ -1,4 +1,3 @@
-export type { ArtifactType } from './envelope.js';
 export { EvidenceModule } from './evidence.module.js';
 export { type EvidenceReference, EvidenceService } from './evidence.service.js';
 export { type Disposition, type KeySet, verifyEnvelope } from './verification.js';

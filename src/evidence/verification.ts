@@ -1,6 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { PROTOCOL_ERROR_CODES } from '../ledger/index.js';
-import { canonicalJson, depthWithin, JsonProblem, readJson } from '../wire/index.js';
+import { canonicalJson, depthWithin, isPlainObject, JsonProblem, readJson } from '../wire/index.js';
 import { ARTIFACT_TYPES, type ArtifactType, SCHEMA_VERSION, sha256Hex } from './envelope.js';
 
 /** The dispositions of cycles-evidence-v0.2, and `malformed` for anything that is not an envelope. */
@@ -54,7 +54,7 @@ const MEMBERS: Readonly<Record<keyof ParsedEnvelope, (value: unknown) => boolean
   signer_did: (value) => isText(value) && (RAW_KEY.test(value as string) || DID.test(value as string)),
   issued_at_ms: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
   trace_id: (value) => value === undefined || matches(/^[0-9a-f]{32}$/)(value),
-  payload: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  payload: isPlainObject,
   evidence_id: matches(/^[0-9a-f]{64}$/),
   signature: matches(/^[0-9a-f]{128}$/),
 };

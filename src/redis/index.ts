@@ -6,13 +6,13 @@ export { orStoreError, StoreUnavailable, toStoreError } from './errors.js';
 export * from './keyspace.js';
 export { QueryAbandoned, QueryRefused, TimeShare } from './queries.js';
 export { RestingStorage } from './resting-storage.js';
-export { type RecordPlace, Records, type ScopeWalk } from './records.js';
+export { Records, type ScopeWalk } from './records.js';
 export { RedisClock } from './redis-clock.js';
 export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { ownerOfReservation } from './reservation-owner.js';
 export { RedisService } from './redis.service.js';
-export type { NamedArgs, NamedKeys, Reply, ScriptAnswer, ScriptName, ScriptReply } from './script-call.js';
+export type { Reply, ScriptAnswer, ScriptReply } from './script-call.js';
 export {
   type Balance,
   FIELD,

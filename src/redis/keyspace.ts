@@ -36,9 +36,14 @@ export function tagOfPartition(partition: number): string {
   return tagOf(partitionCode(partition));
 }
 
+/** The code of the partition a tenant lives in, which the ids of what it owns have. */
+export function codeOfTenant(tenantId: string, partitions: number): string {
+  return partitionCode(partitionOfTenant(tenantId, partitions));
+}
+
 /** The hash tag of the partition a tenant lives in. */
 export function tagOfTenant(tenantId: string, partitions: number): string {
-  return tagOfPartition(partitionOfTenant(tenantId, partitions));
+  return tagOf(codeOfTenant(tenantId, partitions));
 }
 
 /**
@@ -49,61 +54,22 @@ export function tagOfEvidenceId(evidenceId: string, partitions: number): string 
   return tagOfPartition(Number.parseInt(evidenceId.slice(0, 4), 16) % partitions);
 }
 
-const RESERVATION_ID = /^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
-/** With the instant of the debit at its end, see lua/ledger/lib/debit_record.lua. */
-const DEBIT_ID = /^evn_([0-9a-f]{2})[0-9A-Za-z]{9}[0-9a-f]{11}$/;
-const KEY_ID = /^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
-const WEBHOOK_ID = /^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
-const POLICY_ID = /^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
-const CREDIT_ID = /^crd_([0-9a-f]{2})[0-9A-Za-z]{16}$/;
-const KEY_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2})[0-9A-Za-z]{43}$/;
+/** Reads the hash tag in an id. Undefined if Holdfast never issued such an id. */
+const tagIn =
+  (pattern: RegExp) =>
+  (id: string, partitions: number): string | undefined => {
+    const code = pattern.exec(id)?.[1];
+    return code !== undefined && Number.parseInt(code, 16) < partitions ? tagOf(code) : undefined;
+  };
 
-function codeIn(pattern: RegExp, id: string, partitions: number): string | undefined {
-  const code = pattern.exec(id)?.[1];
-  return code !== undefined && Number.parseInt(code, 16) < partitions ? code : undefined;
-}
-
-/** The hash tag in a reservation id, or undefined if Holdfast never issued such an id. */
-export function tagOfReservationId(id: string, partitions: number): string | undefined {
-  const code = codeIn(RESERVATION_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in the id of a direct debit, or undefined if it was made by a version that kept none, or by nobody. */
-export function tagOfDebitId(id: string, partitions: number): string | undefined {
-  const code = codeIn(DEBIT_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in an API key id, or undefined if Holdfast never issued such an id. */
-export function tagOfKeyId(id: string, partitions: number): string | undefined {
-  const code = codeIn(KEY_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in a policy id, or undefined if Holdfast never issued such an id. */
-export function tagOfPolicyId(id: string, partitions: number): string | undefined {
-  const code = codeIn(POLICY_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in the id of a credit, or undefined if Holdfast never issued such an id. */
-export function tagOfCreditId(id: string, partitions: number): string | undefined {
-  const code = codeIn(CREDIT_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in a webhook subscription's id, or undefined if Holdfast never issued such an id. */
-export function tagOfWebhookId(id: string, partitions: number): string | undefined {
-  const code = codeIn(WEBHOOK_ID, id, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
-
-/** The hash tag in an API key's secret, or undefined if the secret is malformed. */
-export function tagOfKeySecret(secret: string, partitions: number): string | undefined {
-  const code = codeIn(KEY_SECRET, secret, partitions);
-  return code === undefined ? undefined : tagOf(code);
-}
+export const tagOfReservationId = tagIn(/^rsv_([0-9a-f]{2})[0-9A-Za-z]{16}$/);
+/** Ends with the instant of the debit, see lua/ledger/lib/debit_record.lua. Ids of versions that kept none have no tag. */
+export const tagOfDebitId = tagIn(/^evn_([0-9a-f]{2})[0-9A-Za-z]{9}[0-9a-f]{11}$/);
+export const tagOfKeyId = tagIn(/^key_([0-9a-f]{2})[0-9A-Za-z]{16}$/);
+export const tagOfPolicyId = tagIn(/^pol_([0-9a-f]{2})[0-9A-Za-z]{16}$/);
+export const tagOfCreditId = tagIn(/^crd_([0-9a-f]{2})[0-9A-Za-z]{16}$/);
+export const tagOfWebhookId = tagIn(/^whsub_([0-9a-f]{2})[0-9A-Za-z]{16}$/);
+export const tagOfKeySecret = tagIn(/^cyc_(?:live|test)_([0-9a-f]{2})[0-9A-Za-z]{43}$/);
 
 /** The audit rows that are kept for a shorter time: successful reads, and requests without valid credentials. */
 export const briefAuditLogKey = (tag: string): string => `${tag}audit-brief`;

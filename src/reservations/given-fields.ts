@@ -1,6 +1,6 @@
 import { SCOPE_LEVELS, type ScopeLevel } from '../ledger/index.js';
 import { FIELD, GIVEN_ROWS, GIVEN_WRITERS, type GivenRow } from '../redis/index.js';
-import { readJson, stringifyJson } from '../wire/index.js';
+import { isPlainObject, readJson, stringifyJson } from '../wire/index.js';
 
 /** A stored record, or an event with the same fields. lua/lib/field.lua names them. */
 export type ReservationRecord = ReadonlyMap<string, string>;
@@ -10,8 +10,6 @@ export type OnDamage = (reason: string) => void;
 
 type Part = GivenRow['of'];
 
-const isObject = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 /** Lengths are in characters (code points), as for requests. */
 const isText = (value: unknown, most = Infinity): value is string =>
   typeof value === 'string' && (value.length <= most || [...value].length <= most);
@@ -20,10 +18,10 @@ const MOST_ITEMS = 10;
 /** Whether Holdfast can have written this value. */
 const isSound: Readonly<Record<GivenRow['kind'], (value: unknown, most?: number) => boolean>> = {
   text: (value, most) => value !== '' && isText(value, most),
-  json: isObject,
+  json: isPlainObject,
   list: (value, most) =>
     Array.isArray(value) && value.length <= MOST_ITEMS && value.every((entry) => isText(entry, most)),
-  map: (value, most) => isObject(value) && Object.values(value).every((entry) => isText(entry, most)),
+  map: (value, most) => isPlainObject(value) && Object.values(value).every((entry) => isText(entry, most)),
 };
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -119,7 +117,7 @@ export function storedObject<Name extends string>(
     return {};
   }
   const value = parsed(text);
-  if (!isObject(value)) {
+  if (!isPlainObject(value)) {
     onDamage?.('INVALID_JSON');
     return {};
   }

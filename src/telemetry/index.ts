@@ -7,7 +7,7 @@ export {
   ShutdownState,
 } from './health.js';
 export { createLogger, type Logger, LOGGER } from './logger.js';
-export { type Activity, ActivityCounts, MetricsRegistry } from './metrics-registry.js';
+export { type Activity, MetricsRegistry } from './metrics-registry.js';
 export type { Instruments, MetricsTable } from './metrics-table.js';
 export { RequestMetrics } from './request-metrics.js';
 export { TelemetryModule } from './telemetry.module.js';

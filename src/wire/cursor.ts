@@ -70,6 +70,28 @@ export function decodeCursor(
   return { value, id };
 }
 
+/** Where a page begins: after the one before, or without a cursor at the start of the list. @throws as `decodeCursor` does */
+export function placeAfter(
+  query: string,
+  cursor = '',
+  accepts?: (position: Position) => boolean,
+): Position | undefined {
+  return cursor === '' ? undefined : decodeCursor(query, cursor, accepts);
+}
+
+/** The last members of a page. */
+export interface PageEnd {
+  readonly has_more: boolean;
+  readonly next_cursor?: string;
+}
+
+/** @param next where this page ended, if another one follows */
+export function pageEnd(query: string, next: Position | undefined, order?: SortOrder): PageEnd {
+  return next === undefined
+    ? { has_more: false }
+    : { has_more: true, next_cursor: encodeCursor(query, next, order) };
+}
+
 function partsOf(cursor: string): string[] {
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());

@@ -48,6 +48,11 @@ const TAB = 0x09;
 /** For each parsed object, the members whose values are integers, but were not written as such. */
 const decimals = new WeakMap<object, Set<string>>();
 
+/** Whether a value is an object of JSON: no list, and not null. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /**
  * Whether the value of a parsed member is an integer, but was not written as one: `1.0`, `1e3`, `1e-400`,
  * `0.99999999999999999999`. An amount must not be a rounded one.

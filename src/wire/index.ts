@@ -1,11 +1,13 @@
 export { csvCell } from './csv.js';
-export { exactInteger, JsonProblem, readJson, stringifyJson } from './exact-json.js';
+export { exactInteger, isPlainObject, JsonProblem, readJson, stringifyJson } from './exact-json.js';
 export { EXPORT_TYPES, type Format, formatOf, FORMATS } from './formats.js';
 export { canonicalJson, parseBody } from './json.js';
 export {
   decodeCursor,
   encodeCursor,
+  pageEnd,
   PageSelection,
+  placeAfter,
   type Position,
   type SortOrder,
   sortOrderOf,
@@ -18,10 +20,10 @@ export {
   fieldsOf,
   instantMs,
   IsDateTime,
-  IsWindowBound,
   ListQueryDto,
   matchesSearch,
   MAX_LIMIT,
+  optional,
   optionalText,
   optionalTime,
   type Page,
@@ -31,6 +33,7 @@ export {
   RecordSelection,
   SearchText,
   timeOf,
+  WindowBound,
   WindowQueryDto,
 } from './listing.js';
 export {
@@ -43,7 +46,6 @@ export {
   type TimeLog,
 } from './merged-page.js';
 export {
-  type Form,
   isCount,
   isListOf,
   isMapOf,

@@ -2,10 +2,11 @@ import { applyDecorators } from '@nestjs/common';
 import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
 import { fingerprintOf } from '../ledger/index.js';
 import {
-  decodeCursor,
-  encodeCursor,
+  type PageEnd,
+  pageEnd,
   type PageOrder,
   PageSelection,
+  placeAfter,
   type Position,
   type SortOrder,
 } from './cursor.js';
@@ -37,16 +38,32 @@ export function timeOf(ms: string): string {
   return new Date(/^-?\d{1,15}$/.test(ms) ? Number(ms) : Number.NaN).toISOString();
 }
 
-/** An optional stored time as a member to spread into a response; no member if it is absent. */
-export function optionalTime<Name extends string>(fields: Fields, name: Name): Partial<Record<Name, string>> {
-  const ms = fields.get(name);
-  return ms === undefined ? {} : ({ [name]: timeOf(ms) } as Partial<Record<Name, string>>);
+/** A stored text, or what is read from it, as a member to spread into a response; no member if there is none. */
+export function optional<Name extends string>(
+  name: Name,
+  text: string | undefined,
+): Partial<Record<Name, string>>;
+export function optional<Name extends string, Value>(
+  name: Name,
+  text: string | undefined,
+  read: (text: string) => Value,
+): Partial<Record<Name, Value>>;
+export function optional(
+  name: string,
+  text: string | undefined,
+  read: (text: string) => unknown = (value) => value,
+): object {
+  return text === undefined ? {} : { [name]: read(text) };
 }
 
-/** Likewise, for an optional stored text. */
+/** Likewise, for an optional stored time. */
+export function optionalTime<Name extends string>(fields: Fields, name: Name): Partial<Record<Name, string>> {
+  return optional(name, fields.get(name), timeOf);
+}
+
+/** Likewise, for a text under its own name. */
 export function optionalText<Name extends string>(fields: Fields, name: Name): Partial<Record<Name, string>> {
-  const text = fields.get(name);
-  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
+  return optional(name, fields.get(name));
 }
 
 const DATE_TIME = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+-])(\d\d):(\d\d))$/i;
@@ -96,13 +113,14 @@ function startsMonth(ms: number): boolean {
 }
 
 /** A bound of a time window: a date-time of RFC 3339, or blank for no bound. Read it with `instantMs`. */
-export function IsWindowBound(): PropertyDecorator {
-  return Obeys({
+export function WindowBound(): PropertyDecorator {
+  const isBound = Obeys({
     name: 'isWindowBound',
     test: (value) => typeof value === 'string' && (value.trim() === '' || instantMs(value) !== undefined),
     schema: { type: 'string', format: 'date-time' },
     phrase: "a date-time such as 2026-01-31T12:00:00Z (a '+' is written %2B in a URL), or blank for no bound",
   });
+  return applyDecorators(Optional(), isBound);
 }
 
 /** A date-time of RFC 3339. Read it with `instantMs`. */
@@ -136,12 +154,10 @@ export class PageQueryDto {
 
 /** The parameters of lists with a time window, which includes both bounds. */
 export class WindowQueryDto extends PageQueryDto {
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   from?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   to?: string;
 }
 
@@ -181,10 +197,8 @@ export interface PageRequest<Row> extends Omit<PageOrder<Row>, 'direction'> {
 }
 
 /** One page of a list of the governance plane. */
-export interface Page<Row> {
+export interface Page<Row> extends PageEnd {
   readonly rows: readonly Row[];
-  readonly has_more: boolean;
-  readonly next_cursor?: string;
 }
 
 /** Selects one page of a list of the governance plane from rows in any order. */
@@ -200,10 +214,10 @@ export class RecordSelection<Row> {
 
   /** @throws Refusal INVALID_REQUEST if the cursor belongs to another list. */
   constructor(private readonly request: PageRequest<Row>) {
-    const { cursor = '', limit = DEFAULT_LIMIT, order, accepts } = request;
+    const { cursor, limit = DEFAULT_LIMIT, order, accepts } = request;
     this.order = order;
     this.query = fingerprintOf({ ...request.query, sort_by: order.sortBy, sort_dir: order.direction });
-    this.after = cursor === '' ? undefined : decodeCursor(this.query, cursor, accepts);
+    this.after = placeAfter(this.query, cursor, accepts);
     this.limit = Math.min(limit, MAX_LIMIT);
     this.selection = new PageSelection({ ...request, direction: order.direction }, this.limit, this.after);
   }
@@ -228,8 +242,6 @@ export class RecordSelection<Row> {
 
   /** A page of rows that were found in another way, and where it ended if another one follows. */
   pageOf(rows: readonly Row[], next: Position | undefined): Page<Row> {
-    return next === undefined
-      ? { rows, has_more: false }
-      : { rows, has_more: true, next_cursor: encodeCursor(this.query, next, this.order) };
+    return { rows, ...pageEnd(this.query, next, this.order) };
   }
 }

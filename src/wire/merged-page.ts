@@ -1,5 +1,5 @@
 import { Refusal } from '../ledger/index.js';
-import { decodeCursor, encodeCursor, type SortOrder } from './cursor.js';
+import { pageEnd, placeAfter, type SortOrder } from './cursor.js';
 import { DEFAULT_LIMIT, MAX_LIMIT, type Page, type RecordSelection } from './listing.js';
 
 /** The result of reading a bounded part of one partition. */
@@ -174,18 +174,16 @@ export interface TimePageRequest {
 /** A page in the order of time, which reads no further than the page. @throws Refusal INVALID_REQUEST, StoreUnavailable */
 export async function pageInTime<Row, Place>(
   log: TimeLog<Row, Place>,
-  { cursor = '', limit = DEFAULT_LIMIT, order, fingerprint }: TimePageRequest,
+  { cursor, limit = DEFAULT_LIMIT, order, fingerprint }: TimePageRequest,
 ): Promise<Page<Row>> {
-  const after =
-    cursor === ''
-      ? undefined
-      : log.placeOf(decodeCursor(fingerprint, cursor, ({ id }) => log.placeOf(id) !== undefined).id);
-  const { rows, next } = await log.read(Math.min(limit, MAX_LIMIT), after, EXAMINED_A_PAGE);
-  if (next === undefined) {
-    return { rows, has_more: false };
-  }
-  const id = log.idOf(next);
-  return { rows, has_more: true, next_cursor: encodeCursor(fingerprint, { value: id, id }, order) };
+  const after = placeAfter(fingerprint, cursor, ({ id }) => log.placeOf(id) !== undefined);
+  const { rows, next } = await log.read(
+    Math.min(limit, MAX_LIMIT),
+    after && log.placeOf(after.id),
+    EXAMINED_A_PAGE,
+  );
+  const id = next === undefined ? undefined : log.idOf(next);
+  return { rows, ...pageEnd(fingerprint, id === undefined ? undefined : { value: id, id }, order) };
 }
 
 /**

@@ -1,3 +1,5 @@
+import { isPlainObject } from './exact-json.js';
+
 /** Whether a value has a form. */
 export type Form<T> = (value: unknown) => value is T;
 
@@ -38,9 +40,6 @@ export const isObject =
   (value): value is T =>
     isPlainObject(value) &&
     (Object.keys(members) as (keyof T & string)[]).every((name) => members[name](value[name]));
-
-const isPlainObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Stored JSON that no version of Holdfast has written. */
 export class MalformedJson extends Error {

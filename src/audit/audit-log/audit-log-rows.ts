@@ -12,7 +12,7 @@ import {
   SYSTEM_OWNER,
   tagOf,
 } from '../../redis/index.js';
-import { fieldOf, type Fields, type Batch, readJson, timeOf } from '../../wire/index.js';
+import { type Batch, fieldOf, type Fields, optional, readJson, timeOf } from '../../wire/index.js';
 
 /** AuditLogEntry of cycles-governance-admin-v0.1.25: one row of the audit log. */
 export type AuditLogEntry = Answer<'AuditLogEntry'> & {
@@ -61,8 +61,6 @@ export function auditEntryOf(
   fields: Fields,
 ): AuditLogEntry {
   const [ms = ''] = entryId.split('-');
-  const optional = (name: string, value: string | undefined): object =>
-    value === undefined ? {} : { [name]: value };
   const details = [...fields].filter(([name]) => !OWN.has(name));
   return {
     log_id: logIdOf(partition, log, entryId),

@@ -1,7 +1,11 @@
+import { applyDecorators } from '@nestjs/common';
 import { ArrayMaxSize, IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { IsWindowBound, ListQueryDto, MaxLength, Optional, WindowQueryDto } from '../../wire/index.js';
+import { ListQueryDto, MaxLength, Optional, WindowBound, WindowQueryDto } from '../../wire/index.js';
 
-const MAX_LIST = 25;
+/** A comma-separated list. */
+function Names(): PropertyDecorator {
+  return applyDecorators(Optional(), IsArray(), ArrayMaxSize(25), IsString({ each: true }));
+}
 
 export const AUDIT_SORT_KEYS = [
   'timestamp',
@@ -24,32 +28,20 @@ export class AuditLogQueryDto extends ListQueryDto {
   @IsString()
   key_id?: string;
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   operation?: string[];
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   resource_type?: string[];
 
   @Optional()
   @IsString()
   resource_id?: string;
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   error_code?: string[];
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   error_code_exclude?: string[];
 
   @Optional()
@@ -68,12 +60,10 @@ export class AuditLogQueryDto extends ListQueryDto {
   @Max(599)
   status_max?: number;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   from?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   to?: string;
 
   @Optional()
@@ -106,16 +96,10 @@ export class RequestLogQueryDto extends WindowQueryDto {
   @IsString()
   key_id?: string;
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   operation?: string[];
 
-  @Optional()
-  @IsArray()
-  @ArrayMaxSize(MAX_LIST)
-  @IsString({ each: true })
+  @Names()
   error_code?: string[];
 
   @Optional()

@@ -12,14 +12,14 @@ import {
   toStoreError,
 } from '../../redis/index.js';
 import {
-  decodeCursor,
-  encodeCursor,
   MaxLength,
   Optional,
-  PageCursor,
-  PageLimit,
-  type Position,
   type Origin,
+  PageCursor,
+  pageEnd,
+  PageLimit,
+  placeAfter,
+  type Position,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, type ExpiryOutcome, outcomeOf } from '../expiry.metrics.js';
@@ -94,7 +94,7 @@ export class CleanupService {
    * @throws Refusal INVALID_REQUEST (no tenant given, another list's cursor), TENANT_NOT_FOUND
    */
   async cleanup(request: CleanupDto, origin: Origin): Promise<CleanupReport> {
-    const { cursor = '', limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;
+    const { cursor, limit = DEFAULT_LIMIT, dry_run: dryRun = false, tenant_id: tenantId = '' } = request;
     const [first, last] = await this.partitionsOf(request);
     const query = fingerprintOf({
       cleanup: true,
@@ -102,18 +102,15 @@ export class CleanupService {
       overdueForMs: request.overdue_for_ms ?? 0,
       dryRun,
     });
-    const from =
-      cursor === ''
-        ? undefined
-        : decodeCursor(query, cursor, ({ value, id }) => isPlace(value, id, first, last));
+    const from = placeAfter(query, cursor, ({ value, id }) => isPlace(value, id, first, last));
     let place = from === undefined || from.id === '' ? START : (from.id.split(' ') as unknown as Place);
     const reservations: CleanedReservation[] = [];
     let examined = 0;
     for (let partition = from === undefined ? first : Number(from.value); partition <= last; partition += 1) {
       do {
         if (reservations.length >= limit || examined >= MOST_EXAMINED) {
-          const next = encodeCursor(query, { value: partition, id: place.join(' ').trim() });
-          return { ...reportOf(dryRun, examined, reservations), has_more: true, next_cursor: next };
+          const next = { value: partition, id: place.join(' ').trim() };
+          return { ...reportOf(dryRun, examined, reservations), ...pageEnd(query, next) };
         }
         const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), {
           request,

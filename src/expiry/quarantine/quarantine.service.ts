@@ -14,14 +14,14 @@ import {
   tagOfReservationId,
 } from '../../redis/index.js';
 import {
-  decodeCursor,
-  encodeCursor,
   MaxLength,
   Optional,
+  type Origin,
   PageCursor,
+  pageEnd,
   PageLimit,
   PageSelection,
-  type Origin,
+  placeAfter,
 } from '../../wire/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, EXPIRY_METRICS, outcomeOf } from '../expiry.metrics.js';
@@ -89,11 +89,10 @@ export class QuarantineService {
    * @throws Refusal INVALID_REQUEST if the cursor belongs to another list.
    */
   async list(
-    { reason, cursor = '', limit = DEFAULT_LIMIT }: QuarantineListQueryDto,
+    { reason, cursor, limit = DEFAULT_LIMIT }: QuarantineListQueryDto,
     tenants: Tenants,
   ): Promise<QuarantineList> {
     const query = fingerprintOf({ list: 'quarantine', reason, tenants });
-    const after = cursor === '' ? undefined : decodeCursor(query, cursor);
     const selection = new PageSelection<QuarantineEntry>(
       {
         direction: 'desc',
@@ -101,7 +100,7 @@ export class QuarantineService {
         idOf: (entry) => entry.reservation_id,
       },
       limit,
-      after,
+      placeAfter(query, cursor),
     );
     for (const partition of partitionsOfTenants(tenants, this.redis.partitions)) {
       for await (const entry of this.entriesOf(tagOfPartition(partition))) {
@@ -111,11 +110,7 @@ export class QuarantineService {
         }
       }
     }
-    const next = selection.next();
-    const entries = selection.rows();
-    return next === undefined
-      ? { entries, has_more: false }
-      : { entries, has_more: true, next_cursor: encodeCursor(query, next) };
+    return { entries: selection.rows(), ...pageEnd(query, selection.next()) };
   }
 
   /** @throws Refusal NOT_FOUND if it is not in quarantine. */

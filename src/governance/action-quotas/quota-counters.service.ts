@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Answer } from '../../answers/index.js';
-import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import {
   fingerprintOf,
   oneLine,
@@ -20,11 +20,11 @@ import {
   SkippedRecords,
 } from '../../redis/index.js';
 import {
-  decodeCursor,
   DEFAULT_LIMIT,
-  encodeCursor,
   type Origin,
   type Page,
+  pageEnd,
+  placeAfter,
   type Position,
   timeOf,
 } from '../../wire/index.js';
@@ -110,8 +110,8 @@ export class QuotaCountersService {
    * @throws Refusal INVALID_REQUEST for another query's cursor, or when an operator names no tenant.
    */
   async list(caller: Caller, request: QuotaCounterListQueryDto): Promise<Page<QuotaCounter>> {
-    const { cursor = '', limit = DEFAULT_LIMIT, ...query } = request;
-    const tenantId = tenantOf(caller, query.tenant_id);
+    const { cursor, limit = DEFAULT_LIMIT, ...query } = request;
+    const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(query.tenant_id);
     const scopeFilter = caller.kind === 'tenant' ? caller.scopeFilter : [];
     const walk: Walk = {
       tenantId,
@@ -128,15 +128,10 @@ export class QuotaCountersService {
       scope_filter: scopeFilter,
     });
     const isSection = ({ value }: Position): boolean => walk.sections.some((section) => section === value);
-    const after = cursor === '' ? undefined : decodeCursor(list, cursor, isSection);
+    const after = placeAfter(list, cursor, isSection);
     const { found, next } = await this.read(walk, after, limit);
     const last = found.length > limit ? found[limit - 1]?.position : next;
-    return {
-      rows: found.slice(0, limit).map(({ counter }) => counter),
-      ...(last === undefined
-        ? { has_more: false }
-        : { has_more: true, next_cursor: encodeCursor(list, last) }),
-    };
+    return { rows: found.slice(0, limit).map(({ counter }) => counter), ...pageEnd(list, last) };
   }
 
   /**
@@ -223,17 +218,6 @@ export class QuotaCountersService {
       { tenantId, section, run, scopePrefix, after, limit: COUNTERS_A_RUN },
     );
   }
-}
-
-/** An API key's own tenant, whatever the request names, or the one that an operator names. */
-function tenantOf(caller: Caller, named: string | undefined): string {
-  if (caller.kind === 'tenant') {
-    return caller.tenantId;
-  }
-  if (named === undefined || named === '') {
-    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
-  }
-  return named;
 }
 
 /** A risk class belongs to its own kind of counter, and to no other. */

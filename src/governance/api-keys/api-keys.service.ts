@@ -13,10 +13,9 @@ import {
   apiKeyHashKey,
   apiKeyIndexKey,
   apiKeyKey,
+  codeOfTenant,
   keyRevokedChannel,
   orStoreError,
-  partitionCode,
-  partitionOfTenant,
   Records,
   RedisService,
   tagOf,
@@ -124,7 +123,7 @@ export class ApiKeysService {
    */
   async create(request: ApiKeyCreateDto, origin: Origin): Promise<CreatedApiKey> {
     const { tenant_id: tenantId, description, metadata } = request;
-    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const code = codeOfTenant(tenantId, this.redis.partitions);
     const tag = tagOf(code);
     const keyId = `key_${code}${randomBase62(16)}`;
     const secret = `cyc_live_${code}${randomBase62(SECRET_LENGTH)}`;

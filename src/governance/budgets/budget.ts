@@ -1,4 +1,4 @@
-import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import {
   parseAmount,
   parseScopePath,
@@ -155,14 +155,8 @@ export function ownedScope(caller: Caller, scopeText: string, named?: string): O
 }
 
 /** @throws Refusal INVALID_REQUEST when an operator names no tenant. */
-export function requireTenantId(caller: Caller, tenantId: string | undefined): string | undefined {
-  if (caller.kind === 'tenant') {
-    return undefined;
-  }
-  if (tenantId === undefined || tenantId === '') {
-    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
-  }
-  return tenantId;
+export function operatorsTenant(caller: Caller, named: string | undefined): string | undefined {
+  return caller.kind === 'tenant' ? undefined : requireTenantId(named);
 }
 
 /** @throws Refusal UNIT_MISMATCH when an amount of a request is in another unit than the budget. */

@@ -14,8 +14,7 @@ import { TenantLimits } from '../../limits/index.js';
 import {
   budgetIndexKey,
   budgetKey,
-  partitionCode,
-  partitionOfTenant,
+  codeOfTenant,
   Records,
   RedisService,
   type ScriptReply,
@@ -46,8 +45,8 @@ import {
   type BudgetLedger,
   budgetOf,
   budgetRefusal,
+  operatorsTenant,
   ownedScope,
-  requireTenantId,
   requireUnit,
   sortValueOf,
   usedShareOf,
@@ -74,7 +73,7 @@ export class BudgetsService {
         { field: 'tenant_id' },
       );
     }
-    const { scope, tenantId } = ownedScope(caller, request.scope, requireTenantId(caller, request.tenant_id));
+    const { scope, tenantId } = ownedScope(caller, request.scope, operatorsTenant(caller, request.tenant_id));
     const { unit, allocated, overdraft_limit: overdraftLimit } = request;
     const period = periodArguments(request);
     if (request.period_start !== undefined && request.period_end === undefined) {
@@ -82,7 +81,7 @@ export class BudgetsService {
     }
     requireUnit(unit, 'allocated', allocated);
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
-    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const code = codeOfTenant(tenantId, this.redis.partitions);
     const tag = tagOf(code);
     const reply = await this.redis.scripts.call(
       'create_budget',

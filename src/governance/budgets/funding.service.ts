@@ -7,7 +7,7 @@ import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../l
 import { budgetKey, idempotencyKey, Records, RedisService, type ScriptAnswer } from '../../redis/index.js';
 import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
-import { budgetRefusal, ownedScope, requireTenantId, requireUnit, type UnitAmount } from './budget.js';
+import { budgetRefusal, operatorsTenant, ownedScope, requireUnit, type UnitAmount } from './budget.js';
 
 /** BudgetFundingResponse of cycles-governance-admin-v0.1.25. All figures come from the one step that changed them. */
 export type Funding = Answer<'BudgetFundingResponse'>;
@@ -34,7 +34,7 @@ export class FundingService {
     request: BudgetFundingDto,
     origin: Origin,
   ): Promise<Funding> {
-    const { scope, tenantId } = ownedScope(caller, query.scope, requireTenantId(caller, query.tenant_id));
+    const { scope, tenantId } = ownedScope(caller, query.scope, operatorsTenant(caller, query.tenant_id));
     const { unit } = query;
     const { operation, amount, metadata, idempotency_key: key } = request;
     // In the protocol, every other operation ignores `spent`.

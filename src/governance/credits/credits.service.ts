@@ -14,10 +14,9 @@ import {
 } from '../../ledger/index.js';
 import {
   budgetKey,
+  codeOfTenant,
   creditKey,
   idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
   Records,
   RedisService,
   type ScriptReply,
@@ -100,7 +99,7 @@ export class CreditsService {
     { tenantId, scope, unit, terms, idempotencyKey: key, fingerprint, keepMs }: Grant,
     origin: Origin | BulkRun,
   ): Promise<ScriptReply<'grant_credit'>> {
-    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const code = codeOfTenant(tenantId, this.redis.partitions);
     const tag = tagOf(code);
     return this.redis.scripts.call(
       'grant_credit',

@@ -1,10 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { type Caller, listedTenant, scopeAllowed } from '../../auth/index.js';
+import { type Caller, listedTenant, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import { randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
-  partitionCode,
-  partitionOfTenant,
+  codeOfTenant,
   policyIndexKey,
   policyKey,
   policyNameKey,
@@ -47,7 +46,6 @@ import {
   policyTexts,
   RATE_FIELDS,
   requireInFilter,
-  requireTenantId,
   scopeOfPattern,
   TTL_FIELDS,
 } from './policy.js';
@@ -75,7 +73,7 @@ export class PoliciesService {
     if (fromMs !== undefined && untilMs !== undefined && fromMs >= untilMs) {
       throw refusalOf('INVALID_WINDOW');
     }
-    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const code = codeOfTenant(tenantId, this.redis.partitions);
     const tag = tagOf(code);
     const policyId = `pol_${code}${randomBase62(16)}`;
     const reply = await this.redis.scripts.call(

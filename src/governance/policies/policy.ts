@@ -1,5 +1,5 @@
 import type { Answer } from '../../answers/index.js';
-import { type Caller, scopeAllowed } from '../../auth/index.js';
+import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, optionalTime, readJson, timeOf } from '../../wire/index.js';
 import { actionRulesOf } from './action-rules.js';
@@ -115,14 +115,6 @@ export function ownedPattern(caller: Caller, text: string, named: string | undef
   }
   requireInFilter(caller, pattern);
   return { pattern, tenantId };
-}
-
-/** @throws Refusal INVALID_REQUEST */
-export function requireTenantId(named: string | undefined): string {
-  if (named === undefined || named === '') {
-    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
-  }
-  return named;
 }
 
 /** @throws Refusal INSUFFICIENT_PERMISSIONS when the pattern's scope is outside the key's scope filter. */

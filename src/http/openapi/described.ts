@@ -1,3 +1,4 @@
+import { isPlainObject } from '../../wire/index.js';
 import { GOVERNANCE_WORDS } from './governance-words.js';
 import { OPERATIONS_WORDS } from './operations-words.js';
 import { PARAMETER_WORDS } from './parameter-words.js';
@@ -12,9 +13,6 @@ const OF_PARAMETERS: Readonly<Record<string, string>> = PARAMETER_WORDS;
 
 type Node = Readonly<Record<string, unknown>>;
 
-const isNode = (value: unknown): value is Node =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /**
  * A part of the document in which each member of an object has a description. Those that have none get that of their name and type, or of
  * their name alone: a word means the same everywhere. Limits and formats are in the schema.
@@ -23,13 +21,13 @@ export function described(part: unknown): unknown {
   if (Array.isArray(part)) {
     return part.map(described);
   }
-  if (!isNode(part)) {
+  if (!isPlainObject(part)) {
     return part;
   }
   return Object.fromEntries(
     Object.entries(part).map(([name, value]) => [
       name,
-      name === 'properties' && isNode(value) ? describedMembers(value) : described(value),
+      name === 'properties' && isPlainObject(value) ? describedMembers(value) : described(value),
     ]),
   );
 }
@@ -51,5 +49,5 @@ function wordsOf(name: string, { type, $ref }: Node): string | undefined {
 
 /** What a parameter means, by its name. */
 export function parameterWords(name: string, schema: unknown): string | undefined {
-  return OF_PARAMETERS[name] ?? wordsOf(name, isNode(schema) ? schema : {});
+  return OF_PARAMETERS[name] ?? wordsOf(name, isPlainObject(schema) ? schema : {});
 }

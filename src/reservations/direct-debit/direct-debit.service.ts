@@ -9,9 +9,8 @@ import {
   randomBase62,
 } from '../../ledger/index.js';
 import {
+  codeOfTenant,
   idempotencyKey,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   type ScriptAnswer,
   type ScriptReply,
@@ -118,7 +117,7 @@ export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
   ): Promise<Decided<ScriptReply<'direct_debit'>>> {
     const { actual } = request;
     const { tenantId } = caller;
-    const code = partitionCode(partitionOfTenant(tenantId, this.redis.partitions));
+    const code = codeOfTenant(tenantId, this.redis.partitions);
     const tag = tagOf(code);
     // Prefixed differently from the ids of the event log, so the two cannot be confused. The script adds the instant.
     const eventId = `evn_${code}${randomBase62(9)}`;

@@ -9,14 +9,7 @@ import {
   tagOfTenant,
   ttlIndexKey,
 } from '../../redis/index.js';
-import {
-  decodeCursor,
-  encodeCursor,
-  Length,
-  PageCursor,
-  PageLimit,
-  type Position,
-} from '../../wire/index.js';
+import { Length, PageCursor, pageEnd, PageLimit, placeAfter, type Position } from '../../wire/index.js';
 
 /** Query of GET /ops/budgets/holds. */
 export class BudgetHoldsQueryDto {
@@ -62,15 +55,13 @@ export class BudgetHoldsService {
     scope: text,
     unit,
     limit = DEFAULT_LIMIT,
-    cursor = '',
+    cursor,
   }: BudgetHoldsQueryDto): Promise<BudgetHolds> {
     const scope = parseScopePath(text);
     const tenantId = tenantOfScope(scope) ?? '';
     const tag = tagOfTenant(tenantId, this.redis.partitions);
     const list = fingerprintOf({ list: 'budget holds', scope, unit });
-    let place = placeOf(
-      cursor === '' ? undefined : decodeCursor(list, cursor, (at) => placeOf(at) !== undefined),
-    );
+    let place = placeOf(placeAfter(list, cursor, (at) => placeOf(at) !== undefined));
     const holds: BudgetHold[] = [];
     let examined = 0;
     while (place !== undefined && holds.length < limit && examined < EXAMINED_A_PAGE) {
@@ -111,10 +102,7 @@ export class BudgetHoldsService {
       examined += run.examined;
       place = walkedMs === undefined ? startOf(index + 1) : { index, ms: walkedMs, id: walkedId };
     }
-    const page = { scope, unit, holds, examined };
-    return place === undefined
-      ? { ...page, has_more: false }
-      : { ...page, has_more: true, next_cursor: encodeCursor(list, positionOf(place)) };
+    return { scope, unit, holds, examined, ...pageEnd(list, place && positionOf(place)) };
   }
 }
 

@@ -2,17 +2,17 @@ import { IsArray, IsString } from 'class-validator';
 import type { Caller, ScopeFilter } from '../../auth/index.js';
 import { fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
-  decodeCursor,
   instantMs,
   IsInAnyCase,
-  IsWindowBound,
   Length,
   Optional,
   PageCursor,
   PageLimit,
+  placeAfter,
   type Position,
   type SortOrder,
   sortOrderOf,
+  WindowBound,
 } from '../../wire/index.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH, Level } from '../request-parts.dto.js';
 
@@ -61,28 +61,22 @@ export class ListReservationsQueryDto {
   @Level()
   toolset?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   from?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   to?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   expires_from?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   expires_to?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   finalized_from?: string;
 
-  @Optional()
-  @IsWindowBound()
+  @WindowBound()
   finalized_to?: string;
 
   @Optional()
@@ -231,14 +225,11 @@ function windowsOf(query: ListReservationsQueryDto): Partial<Record<WindowBound,
 }
 
 /** Rejects a forged position here, because the script relies on its numbers being numbers. */
-function positionOfCursor(cursor = '', fingerprint: string, sortBy: SortKey): Position | undefined {
-  if (cursor === '') {
-    return undefined;
-  }
+function positionOfCursor(
+  cursor: string | undefined,
+  fingerprint: string,
+  sortBy: SortKey,
+): Position | undefined {
   const type = sortBy === 'reserved' || sortBy.endsWith('_at_ms') ? 'bigint' : 'string';
-  return decodeCursor(
-    fingerprint,
-    cursor,
-    ({ value, id }) => typeof value === type && RESERVATION_ID.test(id),
-  );
+  return placeAfter(fingerprint, cursor, ({ value, id }) => typeof value === type && RESERVATION_ID.test(id));
 }

@@ -13,7 +13,7 @@ import {
   tagOfTenant,
 } from '../../redis/index.js';
 import {
-  encodeCursor,
+  pageEnd,
   PageSelection,
   type Position,
   type RequestTrace,
@@ -169,11 +169,8 @@ export class ListService {
           )
         : await this.pageSorted(query, this.index.walk(query, 'desc', trace));
     const { rows, next } = await this.addExtras(query, found, new Set(dto.include));
-    const more =
-      next === undefined
-        ? { has_more: false }
-        : { has_more: true, next_cursor: encodeCursor(query.fingerprint, next, query.order) };
-    return { text: stringifyJson({ reservations: rows, ...more }), examined: found.examined };
+    const end = pageEnd(query.fingerprint, next, query.order);
+    return { text: stringifyJson({ reservations: rows, ...end }), examined: found.examined };
   }
 
   /** A page in the index's own order. It reads no further than the page. */

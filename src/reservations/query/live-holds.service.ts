@@ -13,13 +13,13 @@ import {
 } from '../../redis/index.js';
 import {
   type Batch,
-  decodeCursor,
-  encodeCursor,
   Length,
   mergedPage,
   Optional,
   PageCursor,
+  pageEnd,
   PageLimit,
+  placeAfter,
   type Position,
 } from '../../wire/index.js';
 
@@ -75,15 +75,12 @@ export class LiveHoldsService {
    * @throws Refusal INVALID_REQUEST; StoreUnavailable
    */
   async list(
-    { limit = DEFAULT_LIMIT, cursor = '', ...query }: LiveHoldsQueryDto,
+    { limit = DEFAULT_LIMIT, cursor, ...query }: LiveHoldsQueryDto,
     tenants: Tenants,
   ): Promise<LiveHolds> {
     const { tenant_id: tenantId = '', overdue = false } = query;
     const list = fingerprintOf({ list: 'live holds', ...query, tenants });
-    const after =
-      cursor === ''
-        ? undefined
-        : this.placeOf(decodeCursor(list, cursor, (at) => this.placeOf(at) !== undefined));
+    const after = placeAfter(list, cursor, (at) => this.placeOf(at) !== undefined);
     const toMs = overdue ? String(this.redis.clock.nowMs()) : '+inf';
     const numbers = partitionsOfTenants(tenantId === '' ? tenants : [tenantId], this.redis.partitions);
     const examine = numbers.length === 1 ? EXAMINED_A_RUN : Math.ceil((limit + 1) * SHARE_MERGED);
@@ -91,7 +88,7 @@ export class LiveHoldsService {
       this.readerOf(
         partitionCode(number),
         { tenantId, tenants: patternsText(tenants), toMs, examine },
-        after,
+        after && this.placeOf(after),
       ),
     );
     const { rows, next, examined } = await mergedPage<LiveHold, Place>(readers, {
@@ -100,10 +97,7 @@ export class LiveHoldsService {
       limit,
       maxExamined: EXAMINED_A_PAGE,
     });
-    const page = { holds: rows, examined };
-    return next === undefined
-      ? { ...page, has_more: false }
-      : { ...page, has_more: true, next_cursor: encodeCursor(list, { value: next.ms, id: next.id }) };
+    return { holds: rows, examined, ...pageEnd(list, next && { value: next.ms, id: next.id }) };
   }
 
   private readerOf(

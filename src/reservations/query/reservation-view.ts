@@ -2,6 +2,7 @@ import type { Answer } from '../../answers/index.js';
 import { deriveScopes, parseAmount, SCOPE_LEVELS, type SubjectLevels } from '../../ledger/index.js';
 import type { EvidenceReference } from '../../evidence/index.js';
 import { FIELD } from '../../redis/index.js';
+import { optional } from '../../wire/index.js';
 import {
   givenMembers,
   LEVEL_FIELDS,
@@ -148,8 +149,4 @@ function levelsOf(record: ReservationRecord): SubjectLevels {
     }
   }
   return levels;
-}
-
-function optional<Name extends string>(name: Name, text: string | undefined): Partial<Record<Name, string>> {
-  return text === undefined ? {} : ({ [name]: text } as Partial<Record<Name, string>>);
 }

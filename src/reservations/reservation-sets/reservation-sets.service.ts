@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, ArrayMinSize } from 'class-validator';
 import { fingerprintOf, randomBase62, Refusal } from '../../ledger/index.js';
-import { type NamedCall, partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
+import { codeOfTenant, type NamedCall, RedisService } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { NestedArray } from '../../wire/index.js';
 import { admittedScopes } from '../admission.js';
@@ -74,7 +74,7 @@ export class ReservationSetService {
     const fingerprint = fingerprintOf({ reservations });
     const { tenantId } = call.caller;
     // The set is named after its first member, so that it can be found by its id. Its members have been created at one instant.
-    const idPart = `${partitionCode(partitionOfTenant(tenantId, this.redis.partitions))}${randomBase62(16)}`;
+    const idPart = `${codeOfTenant(tenantId, this.redis.partitions)}${randomBase62(16)}`;
     const setId = `set_${idPart}`;
     const calls = reservations.map((member, place) => {
       const own = { ...call, headers: headersOf(call.headers, member.headers) };

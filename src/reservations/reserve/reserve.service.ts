@@ -15,10 +15,9 @@ import {
 } from '../../ledger/index.js';
 import {
   type Attestable,
+  codeOfTenant,
   idempotencyKey,
   type NamedCall,
-  partitionCode,
-  partitionOfTenant,
   RedisService,
   reservationKey,
   type ScriptReply,
@@ -315,7 +314,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     { fingerprint, waiter = '', charge, setId, idPart }: Circumstances,
   ): NamedCall<'reserve'> {
     const { estimate } = request;
-    const code = partitionCode(partitionOfTenant(caller.tenantId, this.redis.partitions));
+    const code = codeOfTenant(caller.tenantId, this.redis.partitions);
     const tag = tagOf(code);
     const fields: string[] = [];
     writeGiven(fields, request.subject, request.action, caller.tenantId);

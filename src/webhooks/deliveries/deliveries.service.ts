@@ -1,13 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
-import type { Caller } from '../../auth/index.js';
+import { type Caller, partitionsOfTenants } from '../../auth/index.js';
 import { eventIdOf, traceOf } from '../../events/index.js';
 import { fingerprintOf } from '../../ledger/index.js';
 import {
   deliveryIndexKey,
   partitionCode,
-  partitionOfTenant,
   RedisService,
   SkippedRecords,
   SYSTEM_OWNER,
@@ -16,9 +15,7 @@ import {
 import { MetricsRegistry } from '../../telemetry/index.js';
 import {
   type Batch,
-  decodeCursor,
   DEFAULT_LIMIT,
-  encodeCursor,
   EXAMINED_A_PAGE,
   fieldOf,
   type Fields,
@@ -27,6 +24,9 @@ import {
   mergedPage,
   Optional,
   type Page,
+  pageEnd,
+  placeAfter,
+  type Position,
   timeOf,
   WindowQueryDto,
 } from '../../wire/index.js';
@@ -231,7 +231,7 @@ export class DeliveriesService {
     const fingerprint = fingerprintOf({ list: 'webhook-deliveries', ...search });
     const { rows, next } = await this.feed.page(
       search,
-      this.partitionsOf(owner),
+      partitionsOfTenants(owner === SYSTEM_OWNER ? undefined : [owner], this.redis.partitions),
       Math.min(limit, MAX_LIMIT),
       placeOf(cursor, fingerprint),
     );
@@ -239,32 +239,20 @@ export class DeliveriesService {
       const id = deliveryIdOf({ partition: partitionCode(row.partition), ref: row.ref });
       return this.skipped.whole('delivery', id, () => deliveryOf(row)) ?? [];
     });
-    return next === undefined
-      ? { rows: deliveries, has_more: false }
-      : { rows: deliveries, has_more: true, next_cursor: cursorOf(fingerprint, next) };
-  }
-
-  private partitionsOf(owner: string): number[] {
-    const { partitions } = this.redis;
-    return owner === SYSTEM_OWNER
-      ? Array.from({ length: partitions }, (_, partition) => partition)
-      : [partitionOfTenant(owner, partitions)];
+    return { rows: deliveries, ...pageEnd(fingerprint, next && positionOf(next)) };
   }
 }
 
-function cursorOf(fingerprint: string, { createdMs, partition, ref }: DeliveryPlace): string {
-  return encodeCursor(fingerprint, { value: createdMs, id: `${partition} ${ref}` });
+function positionOf({ createdMs, partition, ref }: DeliveryPlace): Position {
+  return { value: createdMs, id: `${partition} ${ref}` };
 }
 
-function placeOf(cursor = '', fingerprint: string): DeliveryPlace | undefined {
-  if (cursor === '') {
-    return undefined;
-  }
-  const { value, id } = decodeCursor(
+function placeOf(cursor: string | undefined, fingerprint: string): DeliveryPlace | undefined {
+  const after = placeAfter(
     fingerprint,
     cursor,
-    (position) => Number.isSafeInteger(position.value) && PLACE_ID.test(position.id),
+    ({ value, id }) => Number.isSafeInteger(value) && PLACE_ID.test(id),
   );
-  const [, partition, ref] = PLACE_ID.exec(id) as unknown as [string, string, string];
-  return { createdMs: value as number, partition: Number(partition), ref };
+  const [, partition, ref = ''] = PLACE_ID.exec(after?.id ?? '') ?? [];
+  return after && { createdMs: after.value as number, partition: Number(partition), ref };
 }

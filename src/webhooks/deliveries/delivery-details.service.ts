@@ -16,15 +16,6 @@ import { type Delivery, deliveryOf } from './deliveries.service.js';
 /** One attempt and what came of it. */
 export type DeliveryAttempt = Answer<'WebhookDeliveryAttempt'>;
 
-/** What every attempt sends, but for what it computes anew: signatures, timestamp and span. */
-export interface DeliveryRequest {
-  /** Where the subscription sends now; absent if it was deleted. */
-  readonly url?: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** The exact text that is signed. */
-  readonly body: string;
-}
-
 export type DeliveryDetails = Answer<'WebhookDeliveryDetails'>;
 
 interface Found {

@@ -5,7 +5,7 @@ import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type CyclesEvent, eventJson, toEvent } from '../../events/index.js';
 import { TooBusy } from '../../ledger/index.js';
-import { partitionCode, partitionOfTenant, RedisService } from '../../redis/index.js';
+import { codeOfTenant, RedisService } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import type { Origin, RequestTrace } from '../../wire/index.js';
 import { EventGroup } from '../dispatch/event-group.js';
@@ -108,7 +108,7 @@ export function probeEvent(
     fields.set('ki', keyId);
   }
   const entryId = `${clock.nowMs()}-${randomInt(FIRST_SEQUENCE, LAST_SEQUENCE)}`;
-  return toEvent(partitionCode(partitionOfTenant(owner, partitions)), entryId, fields);
+  return toEvent(codeOfTenant(owner, partitions), entryId, fields);
 }
 
 /** POST .../test: sends a test event to a subscription's endpoint, whatever the subscription's status. */

@@ -5,8 +5,7 @@ import { ExpectedSecret } from '../../config/index.js';
 import { DAY_MS, randomBase62, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
-  partitionCode,
-  partitionOfTenant,
+  codeOfTenant,
   RedisService,
   SYSTEM_OWNER,
   tagOf,
@@ -89,7 +88,7 @@ export class SubscriptionsService {
       );
     }
     const url = await this.targets.check(request.url, owner);
-    const code = partitionCode(partitionOfTenant(owner, this.redis.partitions));
+    const code = codeOfTenant(owner, this.redis.partitions);
     const tag = tagOf(code);
     const subscriptionId = `whsub_${code}${randomBase62(16)}`;
     const stored = sealHeaders(this.box, subscriptionId, headers);

@@ -8,6 +8,7 @@ import {
   isEnum,
   isNotEmpty,
 } from 'class-validator';
+import { isPlainObject } from '../exact-json.js';
 import { isPresent } from './decorators.js';
 import type { Rule, Schema } from './rule.js';
 
@@ -115,10 +116,7 @@ const BUILDERS: Readonly<Record<string, Builder>> = {
   isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
   isInt: () => ({ test: (value) => Number.isSafeInteger(value), schema: { type: 'integer' } }),
   isBoolean: () => ({ test: (value) => typeof value === 'boolean', schema: { type: 'boolean' } }),
-  isObject: () => ({
-    test: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    schema: { type: 'object' },
-  }),
+  isObject: () => ({ test: isPlainObject, schema: { type: 'object' } }),
   isArray: () => ({ test: (value) => Array.isArray(value), schema: { type: 'array' } }),
   isNumber: ([options]) => {
     if (options !== undefined && Object.keys(options as object).length > 0) {

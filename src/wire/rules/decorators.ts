@@ -9,7 +9,7 @@ import {
   type ValidationOptions,
 } from 'class-validator';
 import { INT64_MAX, Refusal } from '../../ledger/index.js';
-import { stringifyJson } from '../exact-json.js';
+import { isPlainObject, stringifyJson } from '../exact-json.js';
 import { describeSchema, type Oversize, type Rule } from './rule.js';
 
 /** Maximum nesting of free JSON. Deeper values could exhaust the stack of recursive readers. */
@@ -234,10 +234,6 @@ export function Nested(type: () => new () => object): PropertyDecorator {
 /** An array of objects that are checked by their own class. */
 export function NestedArray(type: () => new () => object): PropertyDecorator {
   return applyDecorators(IsArray(), IsObject({ each: true }), ValidateNested({ each: true }), Type(type));
-}
-
-function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function lengthWithin(value: unknown, min: number, max: number): boolean {
