@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { RedisService } from '../redis/index.js';
 import { PartitionWalk, type Visitor } from './partition-walk.js';
 import { type RegularJob, type Turn, Worker } from './worker.js';
@@ -16,9 +16,11 @@ export interface PartitionJob<Place> extends Visitor<Place>, Omit<RegularJob, 'r
 /** One pass over all partitions, or as much of it as the time allows. @throws as PartitionWalk does */
 export type PartitionRun = (budgetMs?: number, turn?: Turn) => Promise<void>;
 
-/** Makes the regular jobs that look at all partitions. Call it while modules are initialised. */
+/** Makes the regular jobs that look at all partitions. Constructors call it; the jobs begin with the application. */
 @Injectable()
-export class PartitionJobs {
+export class PartitionJobs implements OnModuleInit {
+  private readonly jobs: RegularJob[] = [];
+
   constructor(
     private readonly redis: RedisService,
     private readonly worker: Worker,
@@ -31,7 +33,11 @@ export class PartitionJobs {
       await job.before?.();
       await walk.run(this.redis.partitions, budgetMs, turn);
     };
-    this.worker.addRegular({ ...job, role: 'janitor', run: (turn) => run(undefined, turn) });
+    this.jobs.push({ ...job, role: 'janitor', run: (turn) => run(undefined, turn) });
     return run;
+  }
+
+  onModuleInit(): void {
+    this.jobs.forEach((job) => this.worker.addRegular(job));
   }
 }

@@ -29,6 +29,7 @@ import { SecretBox } from '../../src/webhooks/signing/secret-box.js';
 import { SubscriptionCache } from '../../src/webhooks/subscriptions/subscription-cache.js';
 import { SignedPosts } from '../../src/webhooks/transport/signed-posts.js';
 import { WebhookTransport } from '../../src/webhooks/transport/webhook-transport.js';
+import { PartitionJobs } from '../../src/worker/partition-jobs.js';
 import { Worker } from '../../src/worker/worker.js';
 import { configOf } from '../support/settings.js';
 import { Connection } from './world-connection.js';
@@ -138,7 +139,7 @@ export class WorldService {
         ...[SecretBox, SignedPosts, SubscriptionCache],
         ...[ExpiryService, PartitionDrain, SweepLeases],
         ...[Reconciler, TenantLimits, LogJanitor, RecordJanitor],
-        ...[Worker, HealthContributors, ShutdownState],
+        ...[PartitionJobs, Worker, HealthContributors, ShutdownState],
       ],
     })
       .setLogger(false as never)
