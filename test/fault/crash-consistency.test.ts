@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.js';
 import { expectExactlyOnce, expectStored, storedFor } from '../support/exactly-once.js';
 import { ADMIN_API_KEY, HoldfastClient } from '../support/holdfast.js';
 import { JournaledLoad } from '../support/journaled-load.js';
-import { makeLogFolder } from '../support/log-folder.js';
+import { endFlushes, makeLogFolder } from '../support/log-folder.js';
 import { StoredHolds } from '../support/stored-holds.js';
 
 /**
@@ -27,6 +27,7 @@ type Service = Awaited<ReturnType<typeof startService>>;
 
 /** The data of an embedded Redis, the process that currently serves it, and a direct connection to Redis. */
 interface Site {
+  readonly fsync: string;
   readonly env: Record<string, string>;
   readonly redis: StoredHolds;
   service: Service;
@@ -49,7 +50,7 @@ async function open(fsync: string): Promise<Site> {
   const service = await startService(env);
   const redis = new StoredHolds(join(dataDir, 'redis', 'redis.sock'));
   redis.redis.on('error', () => undefined);
-  const site = { env, redis, service };
+  const site = { fsync, env, redis, service };
   cleanUps.push(async () => {
     site.service.child.kill('SIGTERM');
     await site.service.ended;
@@ -63,6 +64,7 @@ async function crash(site: Site, victim: Victim, load: JournaledLoad): Promise<v
   const { redis } = site.redis;
   const pid = Number(parseInfo(await redis.info('server')).get('process_id'));
   if (victim !== 'holdfast') {
+    await endFlushes(site.fsync, redis);
     process.kill(pid, 'SIGKILL');
   }
   if (victim !== 'redis') {
