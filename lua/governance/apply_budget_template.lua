@@ -65,8 +65,12 @@ if birth.is_unplanned then
   return { 'UNPLANNED', tenant_id, template_id }
 end
 budget.overdraft_limit = birth.overdraft_limit
-local planned, refused = funding.planned_funding(budget, 'RESET',
-  int64.saturating_add(int64.saturating_add(birth.allocated, budget.held_by_credits), budget.paid_by_credits), '')
+local of_credits = int64.saturating_add(budget.held_by_credits, budget.paid_by_credits)
+local allocated = int64.add(birth.allocated, of_credits)
+if not allocated then
+  return { 'INT64_OVERFLOW' }
+end
+local planned, refused = funding.planned_funding(budget, 'RESET', int64.text(allocated), '')
 local first = funding.reclaimed_before(tag, budget, planned, retention_ms, origin)
 if first or not planned then
   return first or refused

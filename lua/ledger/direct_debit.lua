@@ -25,7 +25,8 @@
 --           | BUDGET_EXCEEDED scope remaining [window limit] | LIMIT_EXCEEDED limit allowed:int used:int
 --           | OVERDRAFT_LIMIT_EXCEEDED scope | INT64_OVERFLOW scope | UNPLANNED tenant_id template_id
 --           | RECLAIMED now_ms outcomes(word detail? second_detail?)*
--- BOUND     scopes of one subject (at most 6) of each call; 100 due holds, if one reclaims
+-- BOUND     scopes of one subject (at most 6) of each call, each with the template that makes its budget with 16
+--           credits; 100 due holds, if one reclaims
 -- GROUP     16
 -- EMITS     budget.created, custom.credit.granted, custom.direct_debit.applied, custom.direct_debit.denied,
 --           budget.debt_incurred, budget.over_limit_entered, budget.exhausted, budget.threshold_crossed; those of the

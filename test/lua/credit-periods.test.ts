@@ -143,4 +143,32 @@ describe('credits beside periods', () => {
     expect(await nextPeriod(burning)).toBe('110,0,0,110,0,0,0');
     await assertInvariants(burning);
   });
+
+  test('a refund of what no credit paid leaves no more paid by credits than is spent', async () => {
+    const ledger = await withBudget('10', {});
+    await updateBudget(ledger, '50');
+    const { id } = await ledger.hold({ amount: 5, ttlMs: 100_000, policy: 'ALLOW_WITH_OVERDRAFT' });
+    await ledger.commit(id, 30);
+    await granted(ledger, 25);
+    expect(await paid(ledger)).toBe('20');
+    expect((await ledger.refund(id, 30))[0]).toBe('REFUNDED');
+    expect(await ledger.figures()).toMatch(/^35,0,0,35,0/);
+    expect(await paid(ledger)).toBe('0');
+    await assertInvariants(ledger);
+  });
+
+  test('refunds in parts of a charge that made debt end with nothing paid by its credits', async () => {
+    const ledger = await withBudget('500', {});
+    await updateBudget(ledger, '100');
+    await debit(ledger, { amount: 500 });
+    await granted(ledger, 30);
+    const { id } = await ledger.hold({ amount: 5, ttlMs: 100_000, policy: 'ALLOW_WITH_OVERDRAFT' });
+    await ledger.commit(id, 100);
+    expect(await paid(ledger)).toBe('30');
+    expect((await ledger.refund(id, 50))[0]).toBe('REFUNDED');
+    expect((await ledger.refund(id, 50))[0]).toBe('REFUNDED');
+    expect(await ledger.figures()).toMatch(/^30,0,500,530,0/);
+    expect(await paid(ledger)).toBe('0');
+    await assertInvariants(ledger);
+  });
 });

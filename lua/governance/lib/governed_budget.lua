@@ -27,6 +27,9 @@ local function governed_budget(tag, unit, scope, tenant_id)
   budget.ledger_id, budget.period_allocated = record[1] or '', record[2] or budget.allocated
   budget.held_by_credits = int64.text(period.held_by_credits(budget))
   budget.paid_by_credits = record[3] or '0'
+  if not int64.is_amount(budget.paid_by_credits) then
+    error('corrupt budget record ' .. budget.key .. ': its paid_by_credits is no amount')
+  end
   budget.base_allocated = period.base_of(budget, budget.allocated)
   return budget
 end

@@ -25,14 +25,29 @@ local function is_period_over(budget, charged_at)
   return budget.shared.period_end and period.instant_of(redis.call('HGET', budget.key, 'period_start')) > charged_at
 end
 
+-- The field paid_by_credits of a budget that has it, after `amount` of a charge that these credits paid: they get
+-- theirs back first, and have never paid more than what is spent.
+local function still_paid(budget, paid, before, amount)
+  local stored = redis.call('HGET', budget.key, 'paid_by_credits')
+  if not stored then
+    return nil
+  elseif not int64.is_amount(stored) then
+    error('corrupt budget record ' .. budget.key .. ': its paid_by_credits is no amount')
+  end
+  local left = lowered(stored, credit_record.refunded_share(paid, before, amount))
+  return int64.text(int64.less(budget.spent, left) and budget.spent or left)
+end
+
 -- Changes a copy of a shared budget, the `number`th of those that were charged. Its `returned` is by how much its
--- `remaining` grows, and `paid_by_credits` is that field of its record, if credits paid the charge. Returns what
--- credits got back, as lua/lib/credit_record.lua writes it.
+-- `remaining` grows, and `paid_by_credits` is that field of its record, if it has one. Returns what credits got back,
+-- as lua/lib/credit_record.lua writes it.
 local function take_out(budget, amount, charge, number)
   local charged_at, given = charge.charged_at, ''
   local debt, repaid = lowered(budget.debt, amount)
   local spent, unspent = budget.spent_figure, 0
+  local paid, standing = credit_record.paid_at(charge.credits, number), {}
   if not is_period_over(budget, charged_at) then
+    standing = paid
     spent, unspent = lowered(spent, int64.sub(amount, repaid))
   end
   local returned, former = int64.add(repaid, unspent), budget.remaining
@@ -40,13 +55,7 @@ local function take_out(budget, amount, charge, number)
   budget.debt_figure, budget.spent_figure = int64.figure(budget.debt), int64.figure(budget.spent)
   budget.windows = budget.windows and windows_without(budget.windows, amount, charged_at)
   budget_figures.move_figures(budget, int64.figure(int64.text(int64.add(former, returned))), budget.reserved_figure)
-  local paid = credit_record.paid_at(charge.credits, number)
-  if #paid > 0 then
-    local stored = redis.call('HGET', budget.key, 'paid_by_credits') or '0'
-    local share = credit_record.refunded_share(paid, charge.refunded, amount)
-    local left = lowered(stored, int64.less(unspent, share) and unspent or share)
-    budget.paid_by_credits = int64.text(int64.less(budget.spent, left) and budget.spent or left)
-  end
+  budget.paid_by_credits = still_paid(budget, standing, charge.refunded, amount)
   -- If a RESET took more from the base than it had, that comes back first.
   local room = int64.sub(int64.sub(budget.allocated, budget.spent), period.held_by_credits(budget))
   if budget.credits_text and #paid > 0 and int64.positive(room) then

@@ -53,6 +53,9 @@ export class EndingCreditsService {
       tenantId === '' ? tenants : [tenantId],
       this.redis.partitions,
     )) {
+      if (isCut) {
+        break;
+      }
       let [walkedMs, walkedMember] = ['', ''];
       do {
         const read = await this.redis.queries.call(
@@ -81,7 +84,7 @@ export class EndingCreditsService {
         examined += read.examined;
         walkedMs = read.walkedMs ?? '';
         walkedMember = read.walkedMember ?? '';
-        isCut ||= walkedMs !== '' && examined >= MOST_EXAMINED;
+        isCut = examined >= MOST_EXAMINED;
       } while (walkedMs !== '' && !isCut);
     }
     found.sort((one, other) => Date.parse(one.first_ends_at) - Date.parse(other.first_ends_at));
