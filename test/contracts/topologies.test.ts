@@ -36,9 +36,13 @@ function partsOf(text: string): { name: string | undefined; body: string }[] {
   }));
 }
 
+/** Whether it starts a server of its own, or a test clock, on whatever topology it runs. */
+const needsOneServer = (body: string): boolean =>
+  /\bstartRedis\(/.test(body) || /HOLDFAST_TEST_CLOCK: 'true'(?! \} : \{\})/.test(body);
+
 test('every test of the suites runs on each topology, except those that the list names', () => {
   const oneServer = files.flatMap((file) => {
-    const parts = partsOf(read(file)).filter(({ body }) => /\bstartRedis\(/.test(body));
+    const parts = partsOf(read(file)).filter(({ body }) => needsOneServer(body));
     const wholeFile = aboutOneServer.some(
       (exception) => exception.file === file && exception.test === undefined,
     );
