@@ -76,7 +76,7 @@ export class BudgetTemplatesController {
       'The first reserve, decision or debit at a scope that matches `scope_pattern` and has no budget in `unit` finds the budget that the ' +
       'template sets; if it is granted, that budget exists from then on. A change applies to the budgets that the template makes afterwards. ' +
       'With `apply_to_existing`, up to 500 budgets that it has made get it, too, each with its outcome in `existing`; repeat the request ' +
-      'with another `idempotency_key` until `existing_left` is 0.',
+      'with another `idempotency_key` until `existing_left` is 0, or none succeeds.',
   })
   @Answers(201, 'BudgetTemplate')
   @Answers(200, 'BudgetTemplate')
