@@ -83,7 +83,11 @@ test('entries that are packed wait for the archiver, are no longer to be packed,
   expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(4);
   expect(await holdfast.metric('holdfast_records_to_pack')).toBe(0);
   await eventually('lag', async () => (await holdfast.metric('holdfast_archive_lag_seconds')) > 0);
-  expect((await holdfast.call('GET', '/health/ready')).body.details.archiver.warnings).toEqual([
+  const warnings = await eventually(
+    'readiness to warn of it',
+    async () => (await holdfast.call('GET', '/health/ready')).body.details.archiver.warnings as unknown,
+  );
+  expect(warnings).toEqual([
     {
       code: 'archive_behind',
       message: expect.stringMatching(/its oldest entry has waited for \d+ ms\. Look/),
