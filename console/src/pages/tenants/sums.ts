@@ -41,10 +41,10 @@ export function useTenantSums(ids: readonly string[]): {
 
 type Charged = readonly { readonly unit: string; readonly charged: bigint }[];
 
-/** What each tenant, or one, was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
-export function useMonthOfTenants(only?: string): ((tenantId: string) => Charged) | undefined {
+/** What each tenant was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
+export function useMonthOfTenants(): ((tenantId: string) => Charged) | undefined {
   const { data } = useQuery({
-    queryKey: [USAGE, 'month of tenants', only],
+    queryKey: [USAGE, 'month of tenants'],
     queryFn: async () => {
       const now = serverNowMs();
       const { rows } = await get(USAGE, {
@@ -53,7 +53,6 @@ export function useMonthOfTenants(only?: string): ((tenantId: string) => Charged
         group_by: 'tenant',
         order: '-charged',
         limit: MOST_ROWS,
-        tenant_id: only,
       });
       const charged = new Map<string, { unit: string; charged: bigint }[]>();
       for (const { tenant = '', unit, charged: amount } of rows) {
