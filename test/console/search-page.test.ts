@@ -16,11 +16,18 @@ import {
 } from '../support/holdfast.js';
 import { type RedisServer, startRedis } from '../support/redis-server.js';
 
-/** Types into the search box, from wherever the page is. */
+/** Types into the search box, from wherever the page is. A page that has just arrived may take the focus to its heading meanwhile. */
 async function search(page: Page, text: string): Promise<void> {
+  const box = page.getByRole('searchbox', { name: 'Search everything' });
   await page.keyboard.press('/');
   await page.keyboard.type(text);
-  await page.keyboard.press('Enter');
+  while ((await box.inputValue()) !== text) {
+    await box.fill('');
+    await box.blur();
+    await page.keyboard.press('/');
+    await page.keyboard.type(text);
+  }
+  await box.press('Enter');
 }
 
 /** Waits for a place, and until it has given the focus to its heading or to its panel. */
