@@ -126,6 +126,32 @@ describeInBrowser(`the console says what it knows${WITHOUT_BROWSER}`, () => {
     });
   });
 
+  test('a tenant has its sums, of topmost budgets, which lead to what they are made of', async () => {
+    const other = await holdfast.createTenant();
+    await browser.visit(holdfast.url, `/tenants/${other.id}`, 'No budgets were counted');
+    await holdfast.createBudget(other, '', 100);
+    await holdfast.createBudget(other, '/agent:a', 50);
+    const id = await holdfast.hold(other, 4);
+    const body = { idempotency_key: 'commit-four', actual: { unit: 'TOKENS', amount: 4 } };
+    expectStatus(await holdfast.call('POST', `/v1/reservations/${id}/commit`, { key: other.key, body }), 200);
+    await holdfast.hold(other, 3);
+    await browser.visit(
+      holdfast.url,
+      `/tenants/${other.id}`,
+      'of its topmost budgets',
+      async (page) => {
+        const figures = page.getByRole('region', { name: 'Figures' }).locator('table');
+        await figures.getByRole('row', { name: 'tokens 93 4 3 100 …', exact: true }).waitFor();
+        await figures.getByRole('link', { name: 'tokens' }).click();
+        await page.waitForURL(`${holdfast.url}/console/budgets?tenant_id=${other.id}&unit=TOKENS`);
+        await page.getByText('2 rows').waitFor();
+        await page.goBack();
+        await figures.waitFor();
+      },
+      { looks: WIDE_AND_NARROW },
+    );
+  });
+
   test('a clock that was advanced is on every page, and a warning', async () => {
     const store = await startRedis();
     const advanced = await Holdfast.start({ REDIS_URL: store.url, HOLDFAST_TEST_CLOCK: 'true' });

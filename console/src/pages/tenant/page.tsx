@@ -11,6 +11,7 @@ import { PageHead } from '../../parts/panel';
 import { Status } from '../../parts/status';
 import { useTitle } from '../../parts/title';
 import { CloseTenant, Closing } from './close';
+import { Figures } from './figures';
 import { KeyDetails } from './key-details';
 import { Keys } from './keys';
 import { Owned } from './limits';
@@ -55,6 +56,7 @@ function TenantView({ tenant }: { tenant: Tenant }): ReactNode {
       </PageHead>
       <div className="grid" style={{ alignItems: 'start' }}>
         {status === 'CLOSED' && <Closing id={id} total={closing} />}
+        <Figures id={id} />
         <Owned id={id} mayChange={mayChange} />
         <Settings tenant={tenant} />
         <EndingCredits tenantId={id} />

@@ -41,10 +41,10 @@ export function useTenantSums(ids: readonly string[]): {
 
 type Charged = readonly { readonly unit: string; readonly charged: bigint }[];
 
-/** What each tenant was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
-export function useMonthOfTenants(): ((tenantId: string) => Charged) | undefined {
+/** What each tenant, or one, was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
+export function useMonthOfTenants(only?: string): ((tenantId: string) => Charged) | undefined {
   const { data } = useQuery({
-    queryKey: [USAGE, 'month of tenants'],
+    queryKey: [USAGE, 'month of tenants', only],
     queryFn: async () => {
       const now = serverNowMs();
       const { rows } = await get(USAGE, {
@@ -53,6 +53,7 @@ export function useMonthOfTenants(): ((tenantId: string) => Charged) | undefined
         group_by: 'tenant',
         order: '-charged',
         limit: MOST_ROWS,
+        tenant_id: only,
       });
       const charged = new Map<string, { unit: string; charged: bigint }[]>();
       for (const { tenant = '', unit, charged: amount } of rows) {
