@@ -12,7 +12,7 @@
 --           ending(tenant_id scope unit ends_ms:int credits:int remaining)*
 -- BOUND     examine budgets, with all their credits
 -- EMITS     nothing
--- @include  confinement, credit_record, index_walk, int64, keys, time
+-- @include  confinement, credit_record, index_walk, int64, keys, lists, time
 --
 -- walked_ms is empty at the end of the index. No end of a credit is before its budget's next moment, so the index up to
 -- until_ms has all of these budgets. ends_ms is the first end, remaining what is left of all credits that end. Damaged
@@ -58,17 +58,10 @@ for i = 1, #entries, 2 do
       first, count, left = ending_of(credits)
     end
     if first then
-      for _, text in ipairs({ owner, scope, unit, time.ms_text(first), tostring(count), int64.text(left) }) do
-        ending[#ending + 1] = text
-      end
+      lists.append_all(ending, { owner, scope, unit, time.ms_text(first), tostring(count), int64.text(left) })
     end
   end
 end
 local examined = #entries / 2
 local reply = { examined < examine and '' or walked_ms, walked_member, tostring(examined), tostring(#damaged) }
-for _, list in ipairs({ damaged, ending }) do
-  for _, text in ipairs(list) do
-    reply[#reply + 1] = text
-  end
-end
-return reply
+return lists.append_all(lists.append_all(reply, damaged), ending)

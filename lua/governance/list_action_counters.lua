@@ -44,11 +44,8 @@ local function append_counters(key, their_run, first, fields)
       lists.append_all(reply, { members[first + i - 1], scope or '', '', field, '', '0', '0', '', '0', '0' })
     elseif counter and scope_tree.is_within(scope, scope_prefix)
       and action_counters.is_current(window, counter, now) then
-      reply[#reply + 1] = members[first + i - 1]
-      for _, text in ipairs({ scope, window_name, kind,
-        unpack(action_counters.counter_figures(window, counter, their_run)) }) do
-        reply[#reply + 1] = text
-      end
+      lists.append_all(reply, { members[first + i - 1], scope, window_name, kind,
+        unpack(action_counters.counter_figures(window, counter, their_run)) })
     end
   end
 end
