@@ -175,11 +175,13 @@ describeInBrowser(`the console says what it knows${WITHOUT_BROWSER}`, () => {
       idempotency_key: 'trial',
     });
     const { credit_id: id } = expectStatus(granted, 201);
-    expectStatus(await holdfast.admin('POST', `/ops/budgets/credits/${id}/void`, {}), 200);
+    const ended = await holdfast.admin('POST', `/ops/budgets/credits/${id}/void`, {});
+    // What holds have pinned is not taken back.
+    const { amount: voided } = expectStatus(ended, 200).voided as { amount: number };
     await browser.visit(holdfast.url, budget, 'Credit voided', async (page) => {
       const changes = page.getByRole('region', { name: 'Changes of the budget' });
-      await changes.getByRole('link', { name: 'Credit granted' }).waitFor();
-      await changes.getByRole('link', { name: 'Credit voided' }).waitFor();
+      await changes.getByRole('row', { name: /Credit granted 5 tokens/ }).waitFor();
+      await changes.getByRole('row', { name: new RegExp(`Credit voided ${voided} tokens`) }).waitFor();
     });
   });
 });

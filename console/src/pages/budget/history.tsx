@@ -170,6 +170,12 @@ function Days({
 const CHANGES =
   /^(budget\.(created|updated|funded|debited|reset|reset_spent|debt_repaid|frozen|unfrozen|closed)|custom\.credit\.(granted|voided))/;
 
+/** Which member has the amount: of a credit that was granted, or what a void took back. */
+const CREDIT_AMOUNTS: Readonly<Record<string, string>> = {
+  'custom.credit.granted': 'amount',
+  'custom.credit.voided': 'voided',
+};
+
 /** Who changed the budget, when and why. */
 function Changes({
   budget,
@@ -186,10 +192,11 @@ function Changes({
         title={
           isCut
             ? `None of the newest ${COUNT.format(MOST_PAGES * PAGE_EVENTS)} events changed it`
-            : `Nobody changed it in the last ${DAYS} days`
+            : `No event of the last ${DAYS} days is a change of it`
         }
       >
-        Funding, credits, limits and freezes would be listed here. All events has the older ones.
+        Funding, grants and voids of credits, limits and freezes would be listed here. All events has the
+        older ones. Other changes of credits have no event: the audit log has them.
       </Empty>
     );
   }
@@ -211,6 +218,11 @@ function Changes({
                 ? wordOf(type.replace(/^(budget|custom)\./, '').replace('.', ' '))
                 : 'New period'}
             </Link>
+            {CREDIT_AMOUNTS[type] !== undefined && (
+              <div className="muted small">
+                <Amount amount={data[CREDIT_AMOUNTS[type]] as Int64} unit={budget.unit} withUnit />
+              </div>
+            )}
           </td>
           {['previous_state', 'new_state'].map((state) => (
             <td key={state} className="right">

@@ -9,12 +9,13 @@ import { FilterBar, useFilterChange, useSetters } from '../../parts/filter-bar';
 import { ChoiceFilter, TextFilter } from '../../parts/filters';
 import { Listing } from '../../parts/loaded';
 import { PageHead } from '../../parts/panel';
-import { Empty } from '../../parts/states';
+import { Empty, Failure } from '../../parts/states';
 import { Status } from '../../parts/status';
 import { Table } from '../../parts/table';
 import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
-import { NOT_KNOWN, type Sums, useMonthOfTenants, useTenantSums } from './sums';
+import { MonthNote } from './month-note';
+import { NOT_KNOWN, nothingIn, type Sums, useMonthOfTenants, useTenantSums } from './sums';
 import { CreateTenant } from './create-tenant';
 import { KeyForm } from '../tenant/key-form';
 
@@ -79,9 +80,11 @@ function TenantTable({
   createKey?: (tenantId: string) => void;
 }): ReactNode {
   const sums = useTenantSums(tenants.map(({ tenant_id: id }) => id));
-  const monthOf = useMonthOfTenants();
+  const month = useMonthOfTenants();
   return (
     <>
+      {sums.error !== null && <Failure error={sums.error} retry={() => void sums.refetch()} />}
+      <MonthNote month={month} />
       {sums.asOf !== undefined && (
         <p className="panel-note">
           Sums of topmost budgets, <AsOf at={sums.asOf} />
@@ -101,16 +104,14 @@ function TenantTable({
             </td>
             <SumCells sums={sums.of(id)} />
             <td className="right">
-              {monthOf?.(id).map(({ unit, charged }) => (
+              {month?.of(id).map(({ unit, charged }) => (
                 <div key={unit}>
                   <Link to="/usage" search={{ tenant_id: id, unit }} title="What it was charged for">
                     <Amount amount={charged} unit={unit} withUnit />
                   </Link>
                 </div>
               ))}
-              {(monthOf?.(id).length ?? 0) === 0 && (
-                <span className="muted">{monthOf === undefined ? NOT_KNOWN : '–'}</span>
-              )}
+              {(month?.of(id).length ?? 0) === 0 && <span className="muted">{nothingIn(month)}</span>}
             </td>
             <td className="right">
               <div className="row actions">

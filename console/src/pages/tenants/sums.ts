@@ -3,13 +3,13 @@ import { DAY_MS } from '../../../../src/ledger/time';
 import { get } from '../../api/client';
 import type { Schema } from '../../api/operations';
 import { serverNowMs } from '../../api/server-time';
+import { isWhole } from '../usage/incomplete';
+import { MOST_ROWS, USAGE, type UsageReport } from '../usage/usage';
 
 const EVERY_MS = 10_000;
 /** The ids of a request are in its address. */
 const A_REQUEST = 50;
-const USAGE = '/ops/usage';
 const DAYS = 30;
-const MOST_ROWS = 10_000;
 /** A report of a month reads many files. */
 const REPORT_EVERY_MS = 5 * 60_000;
 
@@ -22,47 +22,73 @@ export type Sums = Schema<'TenantSumsResponse'>['tenants'][number]['sums'];
 export function useTenantSums(ids: readonly string[]): {
   readonly of: (tenantId: string) => Sums | undefined;
   readonly asOf: string | undefined;
+  /** Why some could not be read. */
+  readonly error: Error | null;
+  readonly refetch: () => Promise<unknown>;
 } {
   const groups = Array.from({ length: Math.ceil(ids.length / A_REQUEST) }, (_, index) =>
     ids.slice(index * A_REQUEST, (index + 1) * A_REQUEST).join(','),
   );
-  const answers = useQueries({
+  const queries = useQueries({
     queries: groups.map((group) => ({
       queryKey: ['/ops/tenant-sums', group],
       queryFn: () => get('/ops/tenant-sums', { tenant_ids: group }),
       refetchInterval: EVERY_MS,
     })),
-  }).flatMap(({ data }) => (data === undefined ? [] : [data]));
+  });
+  const answers = queries.flatMap(({ data }) => (data === undefined ? [] : [data]));
   const sums = new Map(answers.flatMap(({ tenants }) => tenants.map((row) => [row.tenant_id, row.sums])));
   // The oldest: no sum is older than it says.
   const [asOf] = answers.map((answer) => answer.as_of).sort();
-  return { of: (tenantId) => sums.get(tenantId), asOf };
+  const failed = queries.filter(({ data, error }) => data === undefined && error !== null);
+  return {
+    of: (tenantId) => sums.get(tenantId),
+    asOf,
+    error: failed[0]?.error ?? null,
+    refetch: () => Promise.all(failed.map(({ refetch }) => refetch())),
+  };
 }
 
 type Charged = readonly { readonly unit: string; readonly charged: bigint }[];
 
+/** What tenants were charged in a month, and the report that says so. */
+export interface Month {
+  readonly of: (tenantId: string) => Charged;
+  readonly report: UsageReport;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Stands for no charge: a dash only if there was none. */
+export const nothingIn = (month: Month | undefined): string =>
+  month !== undefined && !month.report.has_more && isWhole(month.report, month.from, month.to)
+    ? '–'
+    : NOT_KNOWN;
+
 /** What each tenant, or one, was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
-export function useMonthOfTenants(only?: string): ((tenantId: string) => Charged) | undefined {
+export function useMonthOfTenants(only?: string): Month | undefined {
   const { data } = useQuery({
     queryKey: [USAGE, 'month of tenants', only],
     queryFn: async () => {
       const now = serverNowMs();
-      const { rows } = await get(USAGE, {
-        from: new Date(now - DAYS * DAY_MS).toISOString(),
-        to: new Date(now).toISOString(),
+      const from = new Date(now - DAYS * DAY_MS).toISOString();
+      const to = new Date(now).toISOString();
+      const report = await get(USAGE, {
+        from,
+        to,
         group_by: 'tenant',
         order: '-charged',
         limit: MOST_ROWS,
         tenant_id: only,
       });
       const charged = new Map<string, { unit: string; charged: bigint }[]>();
-      for (const { tenant = '', unit, charged: amount } of rows) {
+      for (const { tenant = '', unit, charged: amount } of report.rows) {
         charged.set(tenant, [...(charged.get(tenant) ?? []), { unit, charged: BigInt(amount) }]);
       }
-      return charged;
+      return { charged, report, from, to };
     },
     refetchInterval: REPORT_EVERY_MS,
     retry: false,
   });
-  return data && ((tenantId) => data.get(tenantId) ?? []);
+  return data && { ...data, of: (tenantId) => data.charged.get(tenantId) ?? [] };
 }

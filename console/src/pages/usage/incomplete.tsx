@@ -7,12 +7,16 @@ import { amountOf, type UsageReport } from './usage';
 /** The archive follows the ledger by some seconds, which are not worth a word. */
 const USUAL_LAG_MS = 60_000;
 
-/** What a report without a charge says: that there was none, or that none is known. */
-export function nothingOf(report: UsageReport, from: string, to: string): string {
+/** Whether a report has every charge of its time. */
+export function isWhole(report: UsageReport, from: string, to: string): boolean {
   const { complete_from_ms: fromMs, complete_through_ms: throughMs, gaps } = report;
   const endMs = Math.min(Date.parse(to), serverNowMs());
-  const isWhole = gaps.length === 0 && fromMs <= Date.parse(from) && throughMs >= endMs - USUAL_LAG_MS;
-  return isWhole ? 'Nothing was charged' : 'The archive has no charges';
+  return gaps.length === 0 && fromMs <= Date.parse(from) && throughMs >= endMs - USUAL_LAG_MS;
+}
+
+/** What a report without a charge says: that there was none, or that none is known. */
+export function nothingOf(report: UsageReport, from: string, to: string): string {
+  return isWhole(report, from, to) ? 'Nothing was charged' : 'The archive has no charges';
 }
 
 /** Says what of a report is not there: what the archive does not reach back to, what is not archived yet, what the archive has lost, and what is superseded. */
@@ -20,10 +24,13 @@ export function Incomplete({
   report,
   from,
   to,
+  title,
 }: {
   report: UsageReport;
   from: string;
   to: string;
+  /** What the report is, on a page that has more than it. */
+  title?: string;
 }): ReactNode {
   const { complete_from_ms: fromMs, complete_through_ms: throughMs, gaps } = report;
   const endMs = Math.min(Date.parse(to), serverNowMs());
@@ -35,6 +42,7 @@ export function Incomplete({
   }
   return (
     <div className="notice warn" role="status">
+      {title !== undefined && <strong>{title}</strong>}
       {superseded.map(({ unit, superseded: amount, superseded_count: count }) => (
         <p key={unit}>
           Redis was put back to an earlier state: {formatAmount(amountOf(amount), unit)} {unitWord(unit)} in{' '}
