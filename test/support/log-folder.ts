@@ -1,7 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Redis } from 'ioredis';
+import type { StoreClient } from './store.js';
 
 /**
  * Creates a directory for the data of a Redis that a test kills, and returns its path. With `everysec`, Redis
@@ -17,7 +17,7 @@ export function makeLogFolder(fsync: string, prefix: string, parent?: string): s
  * Called before such a Redis is killed. A busy machine may draw out a flush in memory, too; without flushes, Redis
  * writes to the kernel before each reply. It has its own setting again when it is restarted.
  */
-export async function endFlushes(fsync: string, redis: Redis): Promise<void> {
+export async function endFlushes(fsync: string, redis: StoreClient): Promise<void> {
   if (fsync === 'everysec') {
     await redis.config('SET', 'appendfsync', 'no');
   }
