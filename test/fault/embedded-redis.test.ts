@@ -185,7 +185,7 @@ describe('the embedded Redis', () => {
       while (acknowledged.length <= 500) {
         await writeSome();
       }
-      await endFlushes(appendfsync, client as Redis);
+      await endFlushes(appendfsync, client);
       const underWay = writeSome();
       killIfAlive(pid);
       await underWay;
