@@ -1,4 +1,4 @@
-import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { RedisService } from '../redis/index.js';
 import { PartitionWalk, type Visitor } from './partition-walk.js';
 import { type RegularJob, type Turn, Worker } from './worker.js';
@@ -18,9 +18,7 @@ export type PartitionRun = (budgetMs?: number, turn?: Turn) => Promise<void>;
 
 /** Makes the regular jobs that look at all partitions. Constructors call it; the jobs begin with the application. */
 @Injectable()
-export class PartitionJobs implements OnModuleInit {
-  private readonly jobs: RegularJob[] = [];
-
+export class PartitionJobs {
   constructor(
     private readonly redis: RedisService,
     private readonly worker: Worker,
@@ -33,11 +31,7 @@ export class PartitionJobs implements OnModuleInit {
       await job.before?.();
       await walk.run(this.redis.partitions, budgetMs, turn);
     };
-    this.jobs.push({ ...job, role: 'janitor', run: (turn) => run(undefined, turn) });
+    this.worker.addRegular({ ...job, role: 'janitor', run: (turn) => run(undefined, turn) });
     return run;
-  }
-
-  onModuleInit(): void {
-    this.jobs.forEach((job) => this.worker.addRegular(job));
   }
 }

@@ -84,6 +84,7 @@ export interface RegularJob {
 export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly loops: JobLoop[] = [];
   private readonly counts: MaintenanceCounts;
+  private hasStarted = false;
 
   constructor(
     private readonly scheduler: SchedulerRegistry,
@@ -96,8 +97,14 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
     this.counts = metrics.of(MAINTENANCE_METRICS);
   }
 
-  /** Runs the job from the start of the application, if this instance has its role. Call it while modules are initialised. */
+  /**
+   * Runs the job from the start of the application, if this instance has its role.
+   * @throws Error after that start: the job would never run
+   */
   add(job: Job): void {
+    if (this.hasStarted) {
+      throw new Error(`the job ${job.name} was added after the start of the application`);
+    }
     if (this.config.roles.has(job.role)) {
       const check = job.health?.bind(job);
       if (check !== undefined) {
@@ -122,6 +129,7 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
   }
 
   onApplicationBootstrap(): void {
+    this.hasStarted = true;
     for (const loop of this.loops) {
       loop.start();
     }

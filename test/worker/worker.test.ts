@@ -79,6 +79,13 @@ describe('a job', () => {
     await module.close();
   });
 
+  test('is refused after the start, because it would never run', async () => {
+    const job = { runTurn: () => Promise.resolve({ sleepMs: 100 }) };
+    await start(job);
+    await expect(start(job)).rejects.toThrow('the job a_job was added after the start of the application');
+    await module.close();
+  });
+
   test('counts the turns that are runs, and tries again after a failed turn', async () => {
     let turns = 0;
     await start({
