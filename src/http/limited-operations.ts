@@ -167,7 +167,7 @@ async function readmitted(request: FastifyRequest, began: number, end: () => voi
 
 /** What the answer says of an error. That nobody waits for the answer any more is no refusal that anybody looks for. */
 function refusalOf(request: FastifyRequest, error: unknown): unknown {
-  request.isAbandoned = error instanceof QueryAbandoned;
+  request.isUnaudited ||= error instanceof QueryAbandoned;
   if (error instanceof QueryRefused) {
     return new TooBusy(error.message, error.retryAfterS);
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { beforeAll, describe, expect, test } from '@jest/globals';
+import { AuditedRequests } from '../../src/audit/audit-log/audited-requests.js';
 import { type Answer, expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -39,5 +40,19 @@ describe('an API key is found', () => {
     expectRefusal(await ask('cyc_live_00'), 404, 'NOT_FOUND');
     expectRefusal(await bySecret(`${tenant.key.slice(0, -1)}_`), 404, 'NOT_FOUND');
     expectRefusal(await bySecret(`cyc_live_ff${tenant.key.slice(11)}`), 404, 'NOT_FOUND');
+  });
+
+  test('by its id without a row in any log, and by a secret with one', async () => {
+    const rowsOf = async ({ headers }: Answer): Promise<Json[]> => {
+      await on.holdfast.app.get(AuditedRequests).settled();
+      const query = `request_id=${headers.get('x-request-id')}`;
+      const { logs } = expectStatus(await on.holdfast.admin('GET', `/v1/admin/audit/logs?${query}`), 200);
+      const { requests } = expectStatus(await on.holdfast.admin('GET', `/ops/requests?${query}`), 200);
+      return [...logs, ...requests];
+    };
+    expect(await rowsOf(await ask(listed.key_id))).toEqual([]);
+    expect(await rowsOf(await ask('key_000123456789abcdef'))).toEqual([]);
+    expect(await rowsOf(await bySecret(tenant.key))).toMatchObject([{ operation: 'findApiKey' }]);
+    expect(await rowsOf(await bySecret(`${tenant.key.slice(0, -1)}_`))).toHaveLength(2);
   });
 });

@@ -126,8 +126,7 @@ export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown 
     const wanted = {
       ...answered,
       isGoverned: isGoverned && !isAudited && isWanted(answered),
-      // Nobody got the answer to a list whose page was left before it was read.
-      isRefused: isRefused && request.isAbandoned !== true,
+      isRefused: isRefused && request.isUnaudited !== true,
     };
     if (wanted.isGoverned || wanted.isRefused) {
       this.record(wanted);
@@ -180,10 +179,13 @@ export class AuditedRequests implements OnModuleInit, BeforeApplicationShutdown 
 
 /** Whether a request needs a row, if no script wrote one. */
 function isWanted({ request, status, operation }: Answered): boolean {
+  if (request.isUnaudited === true) {
+    return false;
+  }
   if (status < 400) {
     // A browser's preflight request has no operation.
     return operation !== undefined;
   }
-  // Throttled authentication failures have a counter instead, and so have lists whose page was left before they were read.
-  return !(status === 429 && request.caller === undefined) && request.isAbandoned !== true;
+  // Throttled authentication failures have a counter instead.
+  return !(status === 429 && request.caller === undefined);
 }

@@ -100,7 +100,7 @@ export type CreatedApiKey = Pick<
   'key_id' | 'key_prefix' | 'tenant_id' | 'permissions' | 'scope_filter' | 'created_at' | 'expires_at'
 > & { readonly key_secret: string };
 
-const HASHED_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2}):([\w-]{43})$/;
+export const HASHED_SECRET = /^cyc_(?:live|test)_([0-9a-f]{2}):([\w-]{43})$/;
 
 /** The id of a key that is named by its id or by the hash of its secret, if there is one. @throws StoreUnavailable */
 export async function keyIdOf({ client }: RedisService, idOrHash: string): Promise<string | null> {

@@ -83,8 +83,8 @@ declare module 'fastify' {
     refusal?: ErrorAnswer;
     /** Damaged records that the response leaves out. */
     skipped?: SkippedNames;
-    /** Set if its client left while it waited or read, so that it got no answer. */
-    isAbandoned?: boolean;
+    /** Set if it leaves no row: its client left while it waited or read, or it only looked up a name. */
+    isUnaudited?: boolean;
   }
 }
 
