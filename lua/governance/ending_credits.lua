@@ -7,16 +7,16 @@
 -- ARGV[3]   until_ms       the last end
 -- ARGV[4]   walked_ms      where the previous run ended: the moment, or empty to start
 -- ARGV[5]   walked_member  its budget
--- ARGV[6]   examine        maximum budgets to examine
--- RETURNS   walked_ms:text? walked_member? examined:int damaged_count damaged(budget)*
+-- ARGV[6]   examine        maximum budgets to examine; none only says whether any follows
+-- RETURNS   more:flag walked_ms:text? walked_member? examined:int visible:int damaged_count damaged(budget)*
 --           ending(tenant_id scope unit ends_ms:int credits:int remaining)*
 -- BOUND     examine budgets, with all their credits
 -- EMITS     nothing
 -- @include  confinement, credit_record, index_walk, int64, keys, lists, time
 --
--- walked_ms is empty at the end of the index. No end of a credit is before its budget's next moment, so the index up to
--- until_ms has all of these budgets. ends_ms is the first end, remaining what is left of all credits that end. Damaged
--- budgets are only named, and so is an index of another type.
+-- visible counts those of the operator's tenants. No end of a credit is before its budget's next moment, so the index
+-- up to until_ms has all of these budgets. ends_ms is the first end, remaining what is left of all credits that end.
+-- Damaged budgets are only named, and so is an index of another type.
 local index = KEYS[1]
 local tenant_id, tenants, until_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local walked_ms, walked_member, examine = ARGV[4], ARGV[5], tonumber(ARGV[6])
@@ -36,16 +36,19 @@ local function ending_of(credits)
 end
 
 local is_index, entries = pcall(index_walk.index_stretch, index, false, '-inf', ARGV[3], walked_ms, walked_member,
-  examine)
+  examine + 1)
 if not is_index then
-  return { '', '', '0', '1', index }
+  return { '0', '', '', '0', '0', '1', index }
 end
 local damaged, ending = {}, {}
-for i = 1, #entries, 2 do
+local examined, visible = math.min(examine, #entries / 2), 0
+for i = 1, 2 * examined, 2 do
   walked_member, walked_ms = entries[i], entries[i + 1]
   local owner = string.match(walked_member, '^tenant:([^/ ]+)')
   local scope, unit = string.match(walked_member, '^(%S+) (%S+)$')
-  if owner and unit and (tenant_id == '' or owner == tenant_id) and confinement.may_act_for(tenants, owner) then
+  local is_visible = confinement.may_act_for(tenants, owner)
+  visible = visible + (is_visible and 1 or 0)
+  if is_visible and owner and unit and (tenant_id == '' or owner == tenant_id) then
     local record = redis.pcall('HMGET', keys.budget(tag, unit, scope), 'status', 'credits')
     local is_whole, credits = pcall(credit_record.parsed, record[2] or '')
     if record[1] == 'CLOSED' then
@@ -62,6 +65,6 @@ for i = 1, #entries, 2 do
     end
   end
 end
-local examined = #entries / 2
-local reply = { examined < examine and '' or walked_ms, walked_member, tostring(examined), tostring(#damaged) }
+local reply = { examined < #entries / 2 and '1' or '0', walked_ms, walked_member, tostring(examined), tostring(visible),
+  tostring(#damaged) }
 return lists.append_all(lists.append_all(reply, damaged), ending)

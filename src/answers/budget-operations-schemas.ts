@@ -93,7 +93,10 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
           reclaim_at_ms: MILLISECONDS,
         }),
       ),
-      examined: { ...COUNT, description: 'How many live reservations were looked at.' },
+      examined: {
+        ...COUNT,
+        description: 'How many live reservations were looked at, for confined operators of their tenants.',
+      },
       has_more: FLAG,
     },
     PAGE,
@@ -122,7 +125,8 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       ),
       examined: {
         ...COUNT,
-        description: "How many live reservations were looked at, of all tenants of the budget's partition.",
+        description:
+          "How many live reservations were looked at, of all tenants of the budget's partition, for confined operators of the budget's.",
       },
       has_more: FLAG,
     },
@@ -159,7 +163,10 @@ export const BUDGET_OPERATIONS_SCHEMAS = {
       ),
       description: 'By when the first of their credits ends; at most 100.',
     },
-    examined: { ...COUNT, description: 'How many budgets with credits were looked at.' },
+    examined: {
+      ...COUNT,
+      description: 'How many budgets with credits were looked at, for confined operators of their tenants.',
+    },
     has_more: { ...FLAG, description: 'Whether there are more, or some that were not looked at.' },
   }),
   Credit: object(

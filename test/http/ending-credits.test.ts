@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { budgetKey, creditIndexKey } from '../../src/redis/keyspace.js';
+import { budgetKey, creditIndexKey, tagOfPartition } from '../../src/redis/keyspace.js';
 import { type Answer, expectStatus, type Json, newKey, type TestTenant } from '../support/holdfast.js';
 import { DAY_MS, timeOf } from '../support/test-clock.js';
 import { useGovernance } from '../support/use-governance.js';
@@ -88,7 +88,31 @@ test('it is that of all tenants, and for operators of some tenants that of their
   });
   const key = expectStatus(operator, 201).key_secret as string;
   expect(tenantsOf(await ending('', key))).toEqual([mine.id]);
+  // Of another tenant in its partition.
+  const index = creditIndexKey(on.holds.tagOfTenant(mine.id));
+  await on.stored.redis.zadd(index, Date.now() + DAY_MS, 'tenant:foreign TOKENS');
+  expect((await ending('', key)).body).toMatchObject({ examined: 1, has_more: false });
+  expect((await ofTenant(mine)).examined).toBeGreaterThan(1);
+  await on.stored.redis.zrem(index, 'tenant:foreign TOKENS');
   expect(tenantsOf(await ending(`tenant_id=${mine.id}`, key))).toEqual([mine.id]);
+});
+
+test('there are more than were looked at only if any follow the last one', async () => {
+  const [tag, next] = ['00', '01'].map((code) => creditIndexKey(`{p${code}}`)) as [string, string];
+  const soon = Date.now() + DAY_MS;
+  await on.stored.redis.del(
+    ...Array.from({ length: 64 }, (_, number) => creditIndexKey(tagOfPartition(number))),
+  );
+  const members = Array.from({ length: 20_000 }, (_, budget) => [soon, `tenant:a/agent:${budget} TOKENS`]);
+  await on.stored.redis.zadd(tag, ...members.flat());
+  expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: false });
+  await on.stored.redis.zadd(next, soon, 'tenant:b TOKENS');
+  expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: true });
+  await on.stored.redis.zrem(tag, 'tenant:a/agent:1 TOKENS');
+  expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: false });
+  await on.stored.redis.zadd(tag, soon, 'tenant:a/agent:1 TOKENS', soon, 'tenant:a/agent:0x TOKENS');
+  expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: true });
+  await on.stored.redis.del(tag, next);
 });
 
 test('at most 100 budgets are listed, read in several runs, and damaged ones are named', async () => {

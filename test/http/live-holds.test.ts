@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { tagOfReservationId, ttlIndexKey } from '../../src/redis/keyspace.js';
+import { reservationKey, tagOfReservationId, ttlIndexKey } from '../../src/redis/keyspace.js';
 import { expectRefusal, expectStatus, type Json, type TestTenant } from '../support/holdfast.js';
 import { useGovernance } from '../support/use-governance.js';
 
@@ -81,6 +81,28 @@ describe('the live holds of all tenants', () => {
     await on.holds.expireIn(late, -60_000);
     expect(idsOf(await page('overdue=true'))).toContain(late);
     expect(idsOf(await page('overdue=true'))).not.toContain(ids[6]);
+  });
+
+  test('are not counted for operators who may not know of them, nor are those of a budget', async () => {
+    const [mine] = tenants as [TestTenant];
+    const body = { name: 'of-some-holds', role: 'viewer', tenants: [mine.id] };
+    const operator = await on.holdfast.admin('POST', '/ops/operators', body);
+    const theirs = { 'x-admin-api-key': expectStatus(operator, 201).key_secret as string };
+    // Of another tenant in the partition, with a record that cannot be read.
+    const index = ttlIndexKey(on.holds.tagOfTenant(mine.id));
+    const foreign = `rsv_${on.holds.tagOfTenant(mine.id).slice(2, 4)}0000000000foreign`;
+    await on.stored.redis.zadd(index, 1, foreign);
+    await on.stored.redis.set(reservationKey(on.holds.tagOfTenant(mine.id), foreign), 'damaged');
+    for (const path of ['/ops/holds?limit=50', `/ops/budgets/holds?scope=tenant:${mine.id}&unit=TOKENS`]) {
+      const all = await on.holdfast.admin('GET', path);
+      const some = await on.holdfast.call('GET', path, { headers: theirs });
+      const own = expectStatus(some, 200).holds.length as number;
+      expect(some.body).toMatchObject({ examined: own, has_more: false });
+      expect(some.headers.get('x-holdfast-skipped-records') ?? '').not.toContain(foreign);
+      expect(expectStatus(all, 200).examined).toBeGreaterThan(own);
+      expect(all.headers.get('x-holdfast-skipped-records')).toContain(foreign);
+    }
+    await on.stored.redis.zrem(index, foreign);
   });
 
   test('leave out damaged records, and name them', async () => {

@@ -125,10 +125,10 @@ describe('list_holds', () => {
       limit = 100,
     }: { after?: Run['walked']; examine?: number; limit?: number },
   ): Promise<Run> {
-    const [ms = '', id = '', examined, count, ...all] = await ledger.scripts.run(
+    const [ms = '', id = '', examined, , count, ...all] = await ledger.scripts.run(
       'list_holds',
       [ttlIndexKey(ledger.tag)],
-      [ledger.tenant, scope, 'TOKENS', ...after, examine, limit],
+      [ledger.tenant, scope, 'TOKENS', '', ...after, examine, limit],
     );
     const [damaged, rest] = [all.slice(0, Number(count)), all.slice(Number(count))];
     const holds = Array.from({ length: rest.length / 5 }, (_, index) => rest.slice(5 * index, 5 * index + 5));

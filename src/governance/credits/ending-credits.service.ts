@@ -47,7 +47,7 @@ export class EndingCreditsService {
   ): Promise<EndingCredits> {
     const untilMs = instantMs(before) ?? this.redis.clock.ledgerMs() + WEEK_MS;
     const found: EndingCredits['budgets'][number][] = [];
-    let examined = 0;
+    let [examined, visible] = [0, 0];
     let isCut = false;
     for (const partition of partitionsOfTenants(
       tenantId === '' ? tenants : [tenantId],
@@ -56,7 +56,7 @@ export class EndingCreditsService {
       if (isCut) {
         break;
       }
-      let [walkedMs, walkedMember] = ['', ''];
+      let [walkedMs, walkedMember, hasMore] = ['', '', false];
       do {
         const read = await this.redis.queries.call(
           'ending_credits',
@@ -67,7 +67,8 @@ export class EndingCreditsService {
             untilMs,
             walkedMs,
             walkedMember,
-            examine: EXAMINED_A_RUN,
+            // At the bound, none: whether any follow is still asked.
+            examine: Math.min(EXAMINED_A_RUN, MOST_EXAMINED - examined),
           },
         );
         read.damaged.forEach(({ budget }) => this.skipped.skip('credit', budget));
@@ -82,16 +83,18 @@ export class EndingCreditsService {
           })),
         );
         examined += read.examined;
+        visible += read.visible;
         walkedMs = read.walkedMs ?? '';
         walkedMember = read.walkedMember ?? '';
-        isCut = examined >= MOST_EXAMINED;
-      } while (walkedMs !== '' && !isCut);
+        hasMore = read.more;
+        isCut = hasMore && examined === MOST_EXAMINED;
+      } while (hasMore && !isCut);
     }
     found.sort((one, other) => Date.parse(one.first_ends_at) - Date.parse(other.first_ends_at));
     return {
       ends_before: timeOf(String(untilMs)),
       budgets: found.slice(0, MOST_LISTED),
-      examined,
+      examined: visible,
       has_more: isCut || found.length > MOST_LISTED,
     };
   }

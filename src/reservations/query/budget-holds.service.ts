@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { IsIn, IsString } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
+import { patternsText, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
@@ -50,20 +51,21 @@ export class BudgetHoldsService {
     private readonly skipped: SkippedRecords,
   ) {}
 
-  /** @throws Refusal INVALID_REQUEST; StoreUnavailable */
-  async list({
-    scope: text,
-    unit,
-    limit = DEFAULT_LIMIT,
-    cursor,
-  }: BudgetHoldsQueryDto): Promise<BudgetHolds> {
+  /**
+   * @param tenants that the operator is confined to
+   * @throws Refusal INVALID_REQUEST; StoreUnavailable
+   */
+  async list(
+    { scope: text, unit, limit = DEFAULT_LIMIT, cursor }: BudgetHoldsQueryDto,
+    tenants: Tenants,
+  ): Promise<BudgetHolds> {
     const scope = parseScopePath(text);
     const tenantId = tenantOfScope(scope) ?? '';
     const tag = tagOfTenant(tenantId, this.redis.partitions);
     const list = fingerprintOf({ list: 'budget holds', scope, unit });
     let place = placeOf(placeAfter(list, cursor, (at) => placeOf(at) !== undefined));
     const holds: BudgetHold[] = [];
-    let examined = 0;
+    let [examined, visible] = [0, 0];
     while (place !== undefined && holds.length < limit && examined < EXAMINED_A_PAGE) {
       const { index, ms, id }: Place = place;
       const { keyOf, expires } = INDEXES[index] as (typeof INDEXES)[number];
@@ -78,6 +80,7 @@ export class BudgetHoldsService {
           tenantId,
           scope,
           unit,
+          tenants: patternsText(tenants),
           walkedMs: ms,
           walkedId: id,
           examine: EXAMINED_A_RUN,
@@ -100,9 +103,10 @@ export class BudgetHoldsService {
         });
       }
       examined += run.examined;
+      visible += run.visible;
       place = walkedMs === undefined ? startOf(index + 1) : { index, ms: walkedMs, id: walkedId };
     }
-    return { scope, unit, holds, examined, ...pageEnd(list, place && positionOf(place)) };
+    return { scope, unit, holds, examined: visible, ...pageEnd(list, place && positionOf(place)) };
   }
 }
 

@@ -84,26 +84,29 @@ export class LiveHoldsService {
     const toMs = overdue ? String(this.redis.clock.nowMs()) : '+inf';
     const numbers = partitionsOfTenants(tenantId === '' ? tenants : [tenantId], this.redis.partitions);
     const examine = numbers.length === 1 ? EXAMINED_A_RUN : Math.ceil((limit + 1) * SHARE_MERGED);
+    let visible = 0;
     const readers = numbers.map((number) =>
       this.readerOf(
         partitionCode(number),
         { tenantId, tenants: patternsText(tenants), toMs, examine },
         after && this.placeOf(after),
+        (count) => (visible += count),
       ),
     );
-    const { rows, next, examined } = await mergedPage<LiveHold, Place>(readers, {
+    const { rows, next } = await mergedPage<LiveHold, Place>(readers, {
       placeOf: ({ reclaim_at_ms: ms, reservation_id: id }) => placeAt(ms, id),
       isBefore,
       limit,
       maxExamined: EXAMINED_A_PAGE,
     });
-    return { holds: rows, examined, ...pageEnd(list, next && { value: next.ms, id: next.id }) };
+    return { holds: rows, examined: visible, ...pageEnd(list, next && { value: next.ms, id: next.id }) };
   }
 
   private readerOf(
     partition: string,
     search: { tenantId: string; tenants: string; toMs: string; examine: number },
     after: Place | undefined,
+    seen: (visible: number) => void,
   ): () => Promise<Batch<LiveHold, Place>> {
     let walkedMs = after === undefined ? '' : String(after.ms);
     let walkedId = after === undefined ? '' : idAfter(partition, after);
@@ -116,6 +119,7 @@ export class LiveHoldsService {
       for (const { reservationId } of read.damaged) {
         this.skipped.skip('reservation', reservationId);
       }
+      seen(read.visible);
       walkedMs = read.walkedMs ?? '';
       walkedId = read.walkedId ?? '';
       return {

@@ -85,8 +85,13 @@ export class BudgetHoldsController {
   })
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'BudgetHoldList'>(reply, 200, await this.holds.list(validateHolds(query)));
+  async list(
+    @Req() request: FastifyRequest,
+    @Query() query: unknown,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const holds = await this.holds.list(validateHolds(query), tenantsOf(request));
+    sendAnswer<'BudgetHoldList'>(reply, 200, holds);
   }
 }
 

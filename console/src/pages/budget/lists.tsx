@@ -18,25 +18,21 @@ import { DENIALS } from '../events/event';
 
 const EVERY_MS = 5000;
 const SHOWN = 50;
-/** A page looks at this many live reservations of the partition, if few of them hold the budget. */
-const A_PAGE = 20_000;
-const LOOKED_AT = 100_000;
+/** How many pages are read; each looks at 20,000 live reservations of the partition, if few of them hold the budget. */
+const PAGES = 5;
 /** How often a long search is repeated. */
 const SEARCH_EVERY_MS = 30_000;
 const DENIALS_READ = 100;
 const DENIALS_SHOWN = 12;
 const CLOCK_MS = 1000;
 
-type HoldList = Omit<Schema<'BudgetHoldList'>, 'scope' | 'unit'>;
+type HoldList = Omit<Schema<'BudgetHoldList'>, 'scope' | 'unit'> & { pages: number };
 
-/**
- * The first holds of a budget, from as many of the partition's live reservations as may be looked at. Once they add up to what the
- * budget has reserved, there are no more.
- */
-async function readHolds({ scope, unit, reserved }: Budget, mostExamined: number): Promise<HoldList> {
+/** The first holds of a budget, from some pages. Once they add up to what the budget has reserved, there are no more. */
+async function readHolds({ scope, unit, reserved }: Budget, mostPages: number): Promise<HoldList> {
   let missing = BigInt(reserved.amount);
-  let found: HoldList = { holds: [], examined: 0, has_more: missing > 0n };
-  while (found.has_more && found.holds.length < SHOWN && found.examined < mostExamined) {
+  let found: HoldList = { holds: [], pages: 0, examined: 0, has_more: missing > 0n };
+  while (found.has_more && found.holds.length < SHOWN && found.pages < mostPages) {
     const page = await get('/ops/budgets/holds', {
       scope,
       unit,
@@ -47,6 +43,7 @@ async function readHolds({ scope, unit, reserved }: Budget, mostExamined: number
     found = {
       ...page,
       holds: [...found.holds, ...page.holds],
+      pages: found.pages + 1,
       examined: found.examined + page.examined,
       has_more: page.has_more && missing > 0n,
     };
@@ -57,12 +54,12 @@ async function readHolds({ scope, unit, reserved }: Budget, mostExamined: number
 /** What holds a part of the budget, in the order in which it comes back. */
 export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
   const now = useNow();
-  const [mostExamined, setMostExamined] = useState(LOOKED_AT);
+  const [mostPages, setMostPages] = useState(PAGES);
   const holds = useQuery({
-    queryKey: ['/ops/budgets/holds', budget.scope, budget.unit, mostExamined],
-    queryFn: () => readHolds(budget, mostExamined),
+    queryKey: ['/ops/budgets/holds', budget.scope, budget.unit, mostPages],
+    queryFn: () => readHolds(budget, mostPages),
     placeholderData: keepPreviousData,
-    refetchInterval: ({ state }) => ((state.data?.examined ?? 0) > A_PAGE ? SEARCH_EVERY_MS : EVERY_MS),
+    refetchInterval: ({ state }) => ((state.data?.pages ?? 0) > 1 ? SEARCH_EVERY_MS : EVERY_MS),
   });
   const isFull = (holds.data?.holds.length ?? 0) >= SHOWN;
   return (
@@ -88,7 +85,7 @@ export function LiveHolds({ budget }: { budget: Budget }): ReactNode {
                   variant="default"
                   size="compact-sm"
                   loading={holds.isPlaceholderData}
-                  onClick={() => setMostExamined(read.examined + 2 * LOOKED_AT)}
+                  onClick={() => setMostPages(read.pages + 2 * PAGES)}
                 >
                   Search on
                 </Button>
