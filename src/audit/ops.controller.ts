@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
@@ -60,12 +60,8 @@ export class OpsController {
   @QuerySchema(ExpirationsQueryDto, { tenant_id: 'acme' })
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
-  async listExpirations(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const dto = validateExpirations(query);
+  async listExpirations(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const dto = validateExpirations(request.query);
     const format = formatOf(dto.format, request.headers.accept);
     if (format === 'json') {
       sendJson(reply, 200, await this.expirations.page(dto, tenantsOf(request)));
@@ -98,12 +94,8 @@ export class OpsController {
   })
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
-  async countExpirations(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const page = await this.counts.page(validateCounts(query), tenantsOf(request));
+  async countExpirations(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const page = await this.counts.page(validateCounts(request.query), tenantsOf(request));
     sendAnswer<'ExpirationCountsResponse'>(reply, 200, page);
   }
 
@@ -116,12 +108,8 @@ export class OpsController {
   })
   @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
-  async verify(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const asked = validateVerify(query);
+  async verify(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const asked = validateVerify(request.query);
     const page = await this.verification.page(tenantOf(asked), asked.cursor, tenantsOf(request));
     sendAnswer<'VerifyReport'>(reply, 200, page);
   }

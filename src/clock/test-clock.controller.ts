@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
@@ -28,12 +28,8 @@ export class TestClockController {
   })
   @Answers(200, 'TestClock')
   @BodySchema(TestClockAdvanceDto, { by_ms: DAY_MS })
-  async advance(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const clock = await this.service.advance(validateAdvance(body), originOf(request, 'admin'));
+  async advance(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const clock = await this.service.advance(validateAdvance(request.body), originOf(request));
     if (clock.status === 'ADVANCING') {
       reply.header('Retry-After', '1');
     }

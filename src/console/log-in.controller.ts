@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -32,13 +32,9 @@ export class LogInController {
   @Post('login')
   @PublicAccess()
   @ApiOperation({ operationId: 'logInToConsole' })
-  async logIn(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async logIn(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseForged(request, this.attempts);
-    const owner = await this.operators.find(validate(body).key);
+    const owner = await this.operators.find(validate(request.body).key);
     if (typeof owner === 'string') {
       const failure = this.attempts.unauthorized(owner, 'this is not the key of an operator');
       throw this.limits.answerTo(failure, 'admin_key', request.ip, reply);

@@ -1,4 +1,4 @@
-import { Body, Controller, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { Controller, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -60,13 +60,9 @@ export class ProviderController {
   @Post('finish')
   @PublicAccess()
   @ApiOperation({ operationId: 'finishProviderLogIn' })
-  async finish(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async finish(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
-    const { query } = validate(body);
+    const { query } = validate(request.body);
     const session = await this.open(request, reply, query);
     this.answers.send(reply, session);
   }

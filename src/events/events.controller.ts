@@ -1,4 +1,4 @@
-import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
@@ -29,12 +29,8 @@ export class EventsController {
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
     sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
   }
 
@@ -52,14 +48,10 @@ export class EventsController {
   @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(TenantEventQueryDto)
-  async listOwn(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async listOwn(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { rows, ...rest } = await this.service.listOfTenant(
       request.caller as TenantCaller,
-      validateTenantList(query),
+      validateTenantList(request.query),
     );
     sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
   }

@@ -122,7 +122,10 @@ export function auditTraceOf(request: FastifyRequest): string {
 }
 
 /** @param adminActor the actor for operators: `admin`, or `admin_on_behalf_of` for operations that tenants have too */
-export function originOf(request: FastifyRequest, adminActor: 'admin' | 'admin_on_behalf_of'): Origin {
+export function originOf(
+  request: FastifyRequest,
+  adminActor: 'admin' | 'admin_on_behalf_of' = 'admin',
+): Origin {
   const { caller, trace } = request;
   const [actor, keyId] =
     caller?.kind === 'tenant' ? ['api_key', caller.keyId] : [adminActor, caller?.keyId ?? ''];

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
@@ -30,14 +30,13 @@ export class LimitsController {
   async replace(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const limits = await this.service.replace(
       tenantId,
-      validate(body),
+      validate(request.body),
       'replaceTenantLimits',
-      originOf(request, 'admin'),
+      originOf(request),
     );
     sendAnswer<'TenantLimits'>(reply, 200, limits);
   }
@@ -51,7 +50,7 @@ export class LimitsController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request, 'admin'));
+    const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request));
     sendAnswer<'TenantLimits'>(reply, 200, limits);
   }
 }

@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import { ArrayMaxSize, ArrayMinSize, IsArray, IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -33,12 +33,11 @@ export class TenantSumsController {
   })
   @QuerySchema(TenantSumsQueryDto, { tenant_ids: ['acme'] })
   @Answers(200, 'TenantSumsResponse')
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { body, skipped } = await this.overviews.sums(validate(query).tenant_ids, tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { body, skipped } = await this.overviews.sums(
+      validate(request.query).tenant_ids,
+      tenantsOf(request),
+    );
     if (tenantsOf(request) === undefined) {
       request.skipped = skipped;
     }

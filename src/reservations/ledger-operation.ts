@@ -18,8 +18,9 @@ export interface SettlementCall<Who extends Caller = TenantCaller> extends Call<
 }
 
 /** An endpoint that also accepts the admin key uses `callOf<Caller>`. */
-export function callOf<Who extends Caller = TenantCaller>(request: FastifyRequest, body: unknown): Call<Who> {
-  return { caller: request.caller as Who, trace: request.trace, headers: request.headers, body };
+export function callOf<Who extends Caller = TenantCaller>(request: FastifyRequest): Call<Who> {
+  const { trace, headers, body } = request;
+  return { caller: request.caller as Who, trace, headers, body };
 }
 
 /** Headers that say something of one operation, and why a request with several cannot have them. */

@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../auth/index.js';
@@ -20,9 +20,10 @@ const EXAMPLE = {
 /** Answers in the form that the request asks for. Forms that are only rows tell in headers how much they have of the span, and of its rows. */
 async function answerReport(
   service: UsageService,
-  { request, reply, query }: { request: FastifyRequest; reply: FastifyReply; query: unknown },
+  request: FastifyRequest,
+  reply: FastifyReply,
 ): Promise<void> {
-  const asked = validate(query);
+  const asked = validate(request.query);
   const report = await inTurn(request, reply, {
     admit: (owner, signal) => service.admit(owner, signal),
     work: (signal) => service.report(request.caller as Caller, asked, signal),
@@ -73,12 +74,8 @@ export class UsageController {
   @QuerySchema(UsageQueryDto, EXAMPLE)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'UsageReport')
-  async report(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    await answerReport(this.service, { request, reply, query });
+  async report(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    await answerReport(this.service, request, reply);
   }
 }
 
@@ -93,11 +90,7 @@ export class OperatorsUsageController {
   @QuerySchema(UsageQueryDto, EXAMPLE)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'UsageReport')
-  async report(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    await answerReport(this.service, { request, reply, query });
+  async report(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    await answerReport(this.service, request, reply);
   }
 }

@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer, tenantsOf } from '../../http/index.js';
@@ -19,12 +19,8 @@ export class AuditLogController {
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
     sendAnswer<'AuditLogListResponse'>(reply, 200, { logs: rows, ...rest });
   }
 
@@ -37,12 +33,11 @@ export class AuditLogController {
   })
   @Answers(200, 'RefusedRequestListResponse')
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
-  async listRefused(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.service.listRefused(validateRefused(query), tenantsOf(request));
+  async listRefused(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.listRefused(
+      validateRefused(request.query),
+      tenantsOf(request),
+    );
     sendAnswer<'RefusedRequestListResponse'>(reply, 200, { requests: rows, ...rest });
   }
 }

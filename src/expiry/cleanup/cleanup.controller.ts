@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
@@ -19,12 +19,8 @@ export class CleanupController {
   })
   @Answers(200, 'CleanupReport')
   @BodySchema(CleanupDto, { tenant_id: 'acme', dry_run: true })
-  async cleanup(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const report = await this.service.cleanup(validate(body), originOf(request, 'admin'));
+  async cleanup(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const report = await this.service.cleanup(validate(request.body), originOf(request));
     sendAnswer<'CleanupReport'>(reply, 200, report);
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
@@ -32,12 +32,8 @@ export class QuarantineController {
   })
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const list = await this.service.list(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const list = await this.service.list(validateList(request.query), tenantsOf(request));
     sendAnswer<'QuarantineList'>(reply, 200, list);
   }
 
@@ -63,13 +59,12 @@ export class QuarantineController {
   async decide(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const decision = await this.service.decide(
       reservationId,
-      validateDecision(body),
-      originOf(request, 'admin'),
+      validateDecision(request.body),
+      originOf(request),
     );
     sendAnswer<'QuarantineDecision'>(reply, 200, decision);
   }

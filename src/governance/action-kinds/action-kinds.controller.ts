@@ -1,4 +1,4 @@
-import { Controller, Get, Param, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
@@ -24,9 +24,9 @@ export class ActionKindsController {
   @ApiOperation({ operationId: 'listActionKinds', summary: 'List the action kinds of the protocol' })
   @Answers(200, 'ActionKindRegistry', 'A page of the registry')
   @QuerySchema(ActionKindListQueryDto, { risk_class: 'high_risk' })
-  list(@Req() request: FastifyRequest, @Query() query: unknown, @Res() reply: FastifyReply): void {
+  list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     this.answer(request, reply, () => {
-      const { rows, ...rest } = this.kinds.list(validateList(query));
+      const { rows, ...rest } = this.kinds.list(validateList(request.query));
       return { version: this.kinds.version, kinds: rows, ...rest };
     });
   }

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -38,12 +38,8 @@ export class QuotaCountersController {
   })
   @Answers(200, 'ActionQuotaCounterListResponse', 'A page of counters')
   @QuerySchema(QuotaCounterListQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(request.query));
     sendAnswer<'ActionQuotaCounterListResponse'>(reply, 200, { counters: rows, ...rest });
   }
 
@@ -62,13 +58,9 @@ export class QuotaCountersController {
     window_key: 'run-4711',
     reason: 'The agent counted each call twice',
   })
-  async reset(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    requireTenant(body);
-    const done = await this.counters.reset(validateReset(body), originOf(request, 'admin'));
+  async reset(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    requireTenant(request.body);
+    const done = await this.counters.reset(validateReset(request.body), originOf(request));
     sendAnswer<'ActionQuotaCounterResetResponse'>(reply, 200, done);
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
@@ -49,15 +49,11 @@ export class ApiKeysController {
       'refunds:create',
     ],
   })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     sendSecret<'ApiKeyCreateResponse'>(
       reply,
       201,
-      await this.service.create(validateCreate(body), originOf(request, 'admin')),
+      await this.service.create(validateCreate(request.body), originOf(request)),
     );
   }
 
@@ -67,12 +63,8 @@ export class ApiKeysController {
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
     sendAnswer<'ApiKeyListResponse'>(reply, 200, { keys: rows, ...rest });
   }
 
@@ -88,13 +80,12 @@ export class ApiKeysController {
   async update(
     @Req() request: FastifyRequest,
     @Param('key_id') keyId: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     sendAnswer<'ApiKey'>(
       reply,
       200,
-      await this.service.update(keyId, validateUpdate(body), originOf(request, 'admin')),
+      await this.service.update(keyId, validateUpdate(request.body), originOf(request)),
     );
   }
 
@@ -107,10 +98,9 @@ export class ApiKeysController {
   async revoke(
     @Req() request: FastifyRequest,
     @Param('key_id') keyId: string,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { reason } = validateRevoke(query);
-    sendAnswer<'ApiKey'>(reply, 200, await this.service.revoke(keyId, reason, originOf(request, 'admin')));
+    const { reason } = validateRevoke(request.query);
+    sendAnswer<'ApiKey'>(reply, 200, await this.service.revoke(keyId, reason, originOf(request)));
   }
 }

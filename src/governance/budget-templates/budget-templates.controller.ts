@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Put, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -46,8 +46,8 @@ export class BudgetTemplatesController {
   })
   @Answers(200, 'BudgetTemplateList')
   @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.templates.list(validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.templates.list(validateList(request.query));
     sendAnswer<'BudgetTemplateList'>(reply, 200, { templates: rows, ...rest });
   }
 
@@ -57,11 +57,11 @@ export class BudgetTemplatesController {
   @Answers(200, 'BudgetTemplate')
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
   async read(
+    @Req() request: FastifyRequest,
     @Param('template_id') templateId: string,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenant_id: tenantId } = validateQuery(query);
+    const { tenant_id: tenantId } = validateQuery(request.query);
     const { template } = await this.templates.read(tenantId, templateId);
     sendAnswer<'BudgetTemplate'>(reply, 200, template);
   }
@@ -90,11 +90,10 @@ export class BudgetTemplatesController {
   async set(
     @Param('template_id') templateId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const asked = validateTemplate(body);
-    const origin = originOf(request, 'admin');
+    const asked = validateTemplate(request.body);
+    const origin = originOf(request);
     if (asked.apply_to_existing !== true) {
       const { template, isNew } = await this.templates.set(templateId, asked, origin);
       sendAnswer<'BudgetTemplate'>(reply, isNew ? 201 : 200, template);
@@ -117,11 +116,10 @@ export class BudgetTemplatesController {
   async remove(
     @Param('template_id') templateId: string,
     @Req() request: FastifyRequest,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenant_id: tenantId } = validateQuery(query);
-    await this.templates.remove(tenantId, templateId, originOf(request, 'admin'));
+    const { tenant_id: tenantId } = validateQuery(request.query);
+    await this.templates.remove(tenantId, templateId, originOf(request));
     void reply.code(204).send();
   }
 }
@@ -138,12 +136,8 @@ export class BudgetOriginController {
   })
   @Answers(200, 'BudgetOrigin')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { scope: text, unit } = validateLookup(query);
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { scope: text, unit } = validateLookup(request.query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
     sendAnswer<'BudgetOrigin'>(reply, 200, await this.made.originOf(tenantId, scope, unit));
   }

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Patch, Put, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Patch, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -38,17 +38,12 @@ export class BudgetPeriodController {
     rollover_policy: 'CARRY_FORWARD',
   })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async update(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const budget = await this.changes.update(
       request.caller as Caller,
-      validateLookup(query),
-      validatePeriod(body),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      validatePeriod(request.body),
+      originOf(request),
     );
     sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
@@ -63,12 +58,8 @@ export class BudgetRecurrenceController {
   @ApiOperation({ operationId: 'getBudgetRecurrence', summary: "Get the calendar of a budget's periods" })
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.recurrences.read(request.caller as Caller, validateLookup(query));
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const found = await this.recurrences.read(request.caller as Caller, validateLookup(request.query));
     sendAnswer<'BudgetRecurrence'>(reply, 200, found);
   }
 
@@ -79,17 +70,12 @@ export class BudgetRecurrenceController {
   @Answers(200, 'BudgetRecurrence')
   @BodySchema(BudgetRecurrenceDto, { every: 'month', time_zone: 'Europe/Berlin', anchor_day: 1 })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async set(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async set(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const changed = await this.recurrences.set(
       request.caller as Caller,
-      validateLookup(query),
-      validateRecurrence(body),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      validateRecurrence(request.body),
+      originOf(request),
     );
     sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }
@@ -103,15 +89,11 @@ export class BudgetRecurrenceController {
   })
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async remove(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async remove(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const changed = await this.recurrences.remove(
       request.caller as Caller,
-      validateLookup(query),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      originOf(request),
     );
     sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }

@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -26,12 +26,8 @@ export class BudgetThresholdsController {
   })
   @Answers(200, 'BudgetThresholds')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { scope: text, unit } = validateLookup(query);
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { scope: text, unit } = validateLookup(request.query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
     const tag = this.records.tagOfTenant(tenantId);
     const found = await this.redis.scripts.call(

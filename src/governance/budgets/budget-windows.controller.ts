@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Put, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -30,12 +30,8 @@ export class BudgetWindowsController {
   })
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.windows.read(request.caller as Caller, validateLookup(query));
+  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const found = await this.windows.read(request.caller as Caller, validateLookup(request.query));
     sendAnswer<'BudgetWindows'>(reply, 200, found);
   }
 
@@ -53,17 +49,12 @@ export class BudgetWindowsController {
     ],
   })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async set(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async set(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const changed = await this.windows.set(
       request.caller as Caller,
-      validateLookup(query),
-      validateWindows(body),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      validateWindows(request.body),
+      originOf(request),
     );
     sendAnswer<'BudgetWindows'>(reply, 200, changed);
   }
@@ -74,15 +65,11 @@ export class BudgetWindowsController {
   @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async remove(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async remove(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const changed = await this.windows.remove(
       request.caller as Caller,
-      validateLookup(query),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      originOf(request),
     );
     sendAnswer<'BudgetWindows'>(reply, 200, changed);
   }

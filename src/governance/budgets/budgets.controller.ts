@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -65,12 +65,12 @@ export class BudgetsController {
     unit: 'TOKENS',
     allocated: { unit: 'TOKENS', amount: 1_000_000 },
   })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const budget = await this.budgets.create(callerOf(request), validateCreate(body), budgetOrigin(request));
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const budget = await this.budgets.create(
+      callerOf(request),
+      validateCreate(request.body),
+      budgetOrigin(request),
+    );
     sendAnswer<'BudgetLedger'>(reply, 201, budget);
   }
 
@@ -85,12 +85,8 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(request.query));
     sendAnswer<'BudgetListResponse'>(reply, 200, { ledgers: rows, ...rest });
   }
 
@@ -99,15 +95,11 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async lookUp(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async lookUp(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     sendAnswer<'BudgetLedger'>(
       reply,
       200,
-      await this.budgets.lookUp(callerOf(request), validateLookup(query)),
+      await this.budgets.lookUp(callerOf(request), validateLookup(request.query)),
     );
   }
 
@@ -118,18 +110,12 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetUpdateDto, { overdraft_limit: { unit: 'TOKENS', amount: 50_000 } })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async update(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const origin = originOf(request, 'admin');
+  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const budget = await this.changes.update(
       callerOf(request),
-      validateLookup(query),
-      validateUpdate(body),
-      origin,
+      validateLookup(request.query),
+      validateUpdate(request.body),
+      originOf(request),
     );
     sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
@@ -141,13 +127,8 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'Spending is under review' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  freeze(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.setFrozen('freeze', request, query, body, reply);
+  freeze(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.setFrozen('freeze', request, reply);
   }
 
   @Post('unfreeze')
@@ -157,13 +138,8 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'The review is over' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  unfreeze(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.setFrozen('unfreeze', request, query, body, reply);
+  unfreeze(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.setFrozen('unfreeze', request, reply);
   }
 
   @Post('fund')
@@ -187,16 +163,11 @@ export class BudgetsController {
     idempotency_key: 'top-up-1',
   })
   @QuerySchema(BudgetFundingQueryDto, { tenant_id: 'acme', scope: 'tenant:acme', unit: 'TOKENS' })
-  async fund(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async fund(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const funding = await this.funding.fund(
       callerOf(request),
-      validateFundingQuery(query),
-      validateFunding(body),
+      validateFundingQuery(request.query),
+      validateFunding(request.body),
       budgetOrigin(request),
     );
     sendAnswer<'BudgetFundingResponse'>(reply, 200, funding);
@@ -218,28 +189,22 @@ export class BudgetsController {
     expected_count: 1,
     idempotency_key: 'acme-new-period-1',
   })
-  async bulkAction(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), budgetOrigin(request)));
+  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), budgetOrigin(request)));
   }
 
   /** The body is optional. */
   private async setFrozen(
     verb: 'freeze' | 'unfreeze',
     request: FastifyRequest,
-    query: unknown,
-    body: unknown,
     reply: FastifyReply,
   ): Promise<void> {
     const budget = await this.changes.setFrozen(
       verb,
       callerOf(request),
-      validateLookup(query),
-      validateTransition(body ?? {}),
-      originOf(request, 'admin'),
+      validateLookup(request.query),
+      validateTransition(request.body ?? {}),
+      originOf(request),
     );
     sendJson(reply, 200, stringifyJson(budget));
   }

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -36,16 +36,12 @@ export class CredentialsController {
   @ApiOperation({ operationId: 'validateApiKey', summary: 'Validate an API key and resolve tenant' })
   @Answers(200, 'ApiKeyValidationResponse')
   @BodySchema(ApiKeyValidationDto, { key_secret: '*** the key_secret of createApiKey ***' })
-  async validate(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { key_secret: secret } = validate(body);
+  async validate(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { key_secret: secret } = validate(request.body);
     sendAnswer<'ApiKeyValidationResponse'>(
       reply,
       200,
-      await this.service.validate(secret, originOf(request, 'admin')),
+      await this.service.validate(secret, originOf(request)),
     );
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
@@ -62,13 +62,12 @@ export class CreditsController {
     expires_at: '2099-01-01T00:00:00Z',
     notify_before_ms: 259_200_000,
   })
-  async grant(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const origin = originOf(request, 'admin');
-    const credit = await this.credits.grant(request.caller as Caller, validateGrant(body), origin);
+  async grant(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const credit = await this.credits.grant(
+      request.caller as Caller,
+      validateGrant(request.body),
+      originOf(request),
+    );
     sendAnswer<'Credit'>(reply, 201, credit);
   }
 
@@ -90,12 +89,8 @@ export class CreditsController {
     expected_count: 1,
     idempotency_key: 'acme-outage-1',
   })
-  async grantAll(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
+  async grantAll(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), originOf(request)));
   }
 
   @Get()
@@ -107,12 +102,8 @@ export class CreditsController {
   })
   @Answers(200, 'CreditList')
   @QuerySchema(CreditListQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.credits.list(request.caller as Caller, validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const found = await this.credits.list(request.caller as Caller, validateList(request.query));
     sendAnswer<'CreditList'>(reply, 200, found);
   }
 
@@ -125,11 +116,13 @@ export class CreditsController {
   async void(
     @Param('credit_id') creditId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const origin = originOf(request, 'admin');
-    sendAnswer<'Credit'>(reply, 200, await this.credits.void(creditId, validateVoid(body ?? {}), origin));
+    sendAnswer<'Credit'>(
+      reply,
+      200,
+      await this.credits.void(creditId, validateVoid(request.body ?? {}), originOf(request)),
+    );
   }
 
   @Patch(':credit_id')
@@ -141,11 +134,13 @@ export class CreditsController {
   async update(
     @Param('credit_id') creditId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const origin = originOf(request, 'admin');
-    sendAnswer<'Credit'>(reply, 200, await this.credits.update(creditId, validateUpdate(body), origin));
+    sendAnswer<'Credit'>(
+      reply,
+      200,
+      await this.credits.update(creditId, validateUpdate(request.body), originOf(request)),
+    );
   }
 }
 
@@ -163,12 +158,8 @@ export class EndingCreditsController {
   })
   @Answers(200, 'EndingCreditList')
   @QuerySchema(EndingCreditsQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.credits.list(validateEnding(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const found = await this.credits.list(validateEnding(request.query), tenantsOf(request));
     sendAnswer<'EndingCreditList'>(reply, 200, found);
   }
 }
@@ -187,12 +178,8 @@ export class TenantCreditsController {
   })
   @Answers(200, 'CreditList')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.credits.listOwn(request.caller as TenantCaller, validateLookup(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const found = await this.credits.listOwn(request.caller as TenantCaller, validateLookup(request.query));
     sendAnswer<'CreditList'>(reply, 200, found);
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { OPERATOR_ROLES, ROLE_WORDS } from '../../auth/index.js';
@@ -48,12 +48,8 @@ export class OperatorsController {
   })
   @Answers(201, 'OperatorWithKey')
   @BodySchema(OperatorCreateDto, { name: EXAMPLE, role: 'operator' })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const made = await this.service.create(validateCreate(body), originOf(request, 'admin'));
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const made = await this.service.create(validateCreate(request.body), originOf(request));
     sendSecret<'OperatorWithKey'>(reply, 201, made);
   }
 
@@ -63,8 +59,8 @@ export class OperatorsController {
   @ApiOperation({ operationId: 'listOperators', summary: 'List the named operators' })
   @Answers(200, 'OperatorListResponse')
   @QuerySchema(OperatorListQueryDto)
-  async list(@Query() query: unknown, @Res() reply: FastifyReply): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(request.query));
     sendAnswer<'OperatorListResponse'>(reply, 200, { operators: rows, ...rest });
   }
 
@@ -91,10 +87,9 @@ export class OperatorsController {
   async update(
     @Req() request: FastifyRequest,
     @Param('name') name: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const changed = await this.service.update(name, validateUpdate(body), originOf(request, 'admin'));
+    const changed = await this.service.update(name, validateUpdate(request.body), originOf(request));
     sendAnswer<'Operator'>(reply, 200, changed);
   }
 
@@ -113,10 +108,9 @@ export class OperatorsController {
   async rotate(
     @Req() request: FastifyRequest,
     @Param('name') name: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const rotated = await this.service.rotate(name, validateRotate(body), originOf(request, 'admin'));
+    const rotated = await this.service.rotate(name, validateRotate(request.body), originOf(request));
     sendSecret<'OperatorWithKey'>(reply, 200, rotated);
   }
 
@@ -133,10 +127,9 @@ export class OperatorsController {
   async revoke(
     @Req() request: FastifyRequest,
     @Param('name') name: string,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { reason } = validateRevoke(query);
-    sendAnswer<'Operator'>(reply, 200, await this.service.revoke(name, reason, originOf(request, 'admin')));
+    const { reason } = validateRevoke(request.query);
+    sendAnswer<'Operator'>(reply, 200, await this.service.revoke(name, reason, originOf(request)));
   }
 }

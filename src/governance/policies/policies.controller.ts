@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -43,16 +43,17 @@ export class PoliciesController {
     scope_pattern: 'tenant:acme/*',
     caps: { max_tokens: 4_096 },
   })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const origin = originOf(request, 'admin_on_behalf_of');
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     sendJson(
       reply,
       201,
-      stringifyJson(await this.policies.create(request.caller as Caller, validateCreate(body), origin)),
+      stringifyJson(
+        await this.policies.create(
+          request.caller as Caller,
+          validateCreate(request.body),
+          originOf(request, 'admin_on_behalf_of'),
+        ),
+      ),
     );
   }
 
@@ -67,12 +68,8 @@ export class PoliciesController {
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(request.query));
     sendAnswer<'PolicyListResponse'>(reply, 200, { policies: rows, ...rest });
   }
 
@@ -85,15 +82,13 @@ export class PoliciesController {
   async update(
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const origin = originOf(request, 'admin_on_behalf_of');
     const policy = await this.policies.update(
       request.caller as Caller,
       policyId,
-      validateUpdate(body),
-      origin,
+      validateUpdate(request.body),
+      originOf(request, 'admin_on_behalf_of'),
     );
     sendAnswer<'Policy'>(reply, 200, policy);
   }
@@ -128,11 +123,10 @@ export class PolicyChargeController {
   async set(
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { percent } = validateCharge(body);
-    const charge = await this.policies.setChargeOnExpiry(policyId, percent, originOf(request, 'admin'));
+    const { percent } = validateCharge(request.body);
+    const charge = await this.policies.setChargeOnExpiry(policyId, percent, originOf(request));
     sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
   }
 
@@ -148,7 +142,7 @@ export class PolicyChargeController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const charge = await this.policies.setChargeOnExpiry(policyId, undefined, originOf(request, 'admin'));
+    const charge = await this.policies.setChargeOnExpiry(policyId, undefined, originOf(request));
     sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
   }
 }

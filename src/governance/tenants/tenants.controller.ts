@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, Patch, Post, Put, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Patch, Post, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
@@ -44,12 +44,8 @@ export class TenantsController {
   @Answers(200, 'Tenant')
   @Answers(201, 'Tenant')
   @BodySchema(TenantCreateDto, { tenant_id: 'acme', name: 'Acme Inc.' })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { created, tenant } = await this.service.create(validateCreate(body), originOf(request, 'admin'));
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { created, tenant } = await this.service.create(validateCreate(request.body), originOf(request));
     sendAnswer<'Tenant'>(reply, created ? 201 : 200, tenant);
   }
 
@@ -59,12 +55,8 @@ export class TenantsController {
   @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.service.list(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
     sendAnswer<'TenantListResponse'>(reply, 200, { tenants: rows, ...rest });
   }
 
@@ -82,16 +74,12 @@ export class TenantsController {
     expected_count: 1,
     idempotency_key: 'reactivate-acme-1',
   })
-  async bulkAction(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const action = validateBulk(body);
+  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const action = validateBulk(request.body);
     if (action.action === 'CLOSE') {
       this.access.requireRole(request.caller, 'admin');
     }
-    sendJson(reply, 200, await this.bulk.apply(action, originOf(request, 'admin')));
+    sendJson(reply, 200, await this.bulk.apply(action, originOf(request)));
   }
 
   @Get(':tenant_id')
@@ -110,14 +98,13 @@ export class TenantsController {
   async update(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const changes = validateUpdate(body);
+    const changes = validateUpdate(request.body);
     if (changes.status === 'CLOSED') {
       this.access.requireRole(request.caller, 'admin');
     }
-    const { tenant, complete } = await this.service.update(tenantId, changes, originOf(request, 'admin'));
+    const { tenant, complete } = await this.service.update(tenantId, changes, originOf(request));
     if (!complete) {
       reply.header('X-Cycles-Cascade-Status', 'in_progress').header('Retry-After', '1');
     }
@@ -143,10 +130,9 @@ export class ExpiryPolicyController {
   async set(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { tenant } = await this.service.update(tenantId, validate(body), originOf(request, 'admin'));
+    const { tenant } = await this.service.update(tenantId, validate(request.body), originOf(request));
     sendAnswer<'Tenant'>(reply, 200, tenant);
   }
 }
@@ -180,11 +166,10 @@ export class TenantChargeController {
   async set(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const { percent } = validateCharge(body);
-    await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request, 'admin'));
+    const { percent } = validateCharge(request.body);
+    await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request));
     sendAnswer<'TenantChargeOnExpiry'>(reply, 200, { tenant_id: tenantId, percent });
   }
 }

@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
@@ -32,12 +32,8 @@ export class BalancesController {
     'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets',
   )
   @QuerySchema(BalancesQueryDto, { tenant: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const asked = validate(query);
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const asked = validate(request.query);
     const service = isGovernanceView(asked) ? this.ledgers : this.service;
     sendJson(reply, 200, await service.list(request.caller as TenantCaller, asked));
   }

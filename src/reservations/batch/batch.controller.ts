@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
@@ -77,15 +77,11 @@ export class BatchController {
       },
     ],
   })
-  async send(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async send(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseHeadersOfOne(request);
     // A header that cannot be understood refuses the batch, and not each of its operations.
     asksToExplain(request);
-    const operations = operationsOf(body);
+    const operations = operationsOf(request.body);
     const results: Result[] = [];
     for (let first = 0; first < operations.length; first += AT_ONCE) {
       // The access guard has admitted the first ones. The others have waited, and the key may have been revoked.

@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
@@ -34,9 +34,8 @@ export class CommitController {
   commit(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.answers.send(reply, this.commits, { ...callOf(request, body), reservationId });
+    return this.answers.send(reply, this.commits, { ...callOf(request), reservationId });
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
@@ -24,7 +24,7 @@ export class DecideController {
     action: { kind: 'llm.completion', name: 'gpt-4.1' },
     estimate: { unit: 'TOKENS', amount: 2_000 },
   })
-  decide(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    return this.answers.send(reply, this.decisions, callOf(request, body));
+  decide(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.answers.send(reply, this.decisions, callOf(request));
   }
 }

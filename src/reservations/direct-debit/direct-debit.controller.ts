@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, ExplainHeader, IdempotencyKeyHeader } from '../../http/index.js';
@@ -29,7 +29,7 @@ export class DirectDebitController {
     action: { kind: 'llm.completion', name: 'gpt-4.1' },
     actual: { unit: 'TOKENS', amount: 800 },
   })
-  create(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
-    return this.answers.send(reply, this.debits, callOf(request, body));
+  create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    return this.answers.send(reply, this.debits, callOf(request));
   }
 }

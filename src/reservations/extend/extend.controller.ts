@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, IdempotencyKeyHeader, ReservationId } from '../../http/index.js';
@@ -22,9 +22,8 @@ export class ExtendController {
   extend(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.answers.send(reply, this.extensions, { ...callOf(request, body), reservationId });
+    return this.answers.send(reply, this.extensions, { ...callOf(request), reservationId });
   }
 }

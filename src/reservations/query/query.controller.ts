@@ -1,4 +1,4 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -43,12 +43,11 @@ export class QueryController {
   @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
   @QuerySchema(ListReservationsQueryDto, { tenant: 'acme' })
   @Answers(200, 'ReservationListResponse')
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { text, examined } = await this.lists.list(operationOf<Caller>(request), validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { text, examined } = await this.lists.list(
+      operationOf<Caller>(request),
+      validateList(request.query),
+    );
     if (examined !== undefined) {
       reply.header('x-holdfast-examined', examined);
     }
@@ -85,12 +84,8 @@ export class BudgetHoldsController {
   })
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const holds = await this.holds.list(validateHolds(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const holds = await this.holds.list(validateHolds(request.query), tenantsOf(request));
     sendAnswer<'BudgetHoldList'>(reply, 200, holds);
   }
 }
@@ -108,12 +103,8 @@ export class LiveHoldsController {
   })
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const holds = await this.holds.list(validateLive(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const holds = await this.holds.list(validateLive(request.query), tenantsOf(request));
     sendAnswer<'LiveHoldList'>(reply, 200, holds);
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -36,10 +36,9 @@ export class RefundController {
   ofReservation(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.refund(request, body, reply, { reservationId });
+    return this.refund(request, reply, { reservationId });
   }
 
   @Post('events/:event_id/refunds')
@@ -55,21 +54,19 @@ export class RefundController {
   ofDebit(
     @Param('event_id') eventId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.refund(request, body, reply, { eventId });
+    return this.refund(request, reply, { eventId });
   }
 
   private refund(
     request: FastifyRequest,
-    body: unknown,
     reply: FastifyReply,
     charge: { readonly reservationId?: string; readonly eventId?: string },
   ): Promise<void> {
     const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
     return this.answers.send(reply, this.refunds, {
-      ...callOf<Caller>(request, body),
+      ...callOf<Caller>(request),
       ...charge,
       traceOfRow,
     });

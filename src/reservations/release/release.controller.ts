@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -31,12 +31,11 @@ export class ReleaseController {
   release(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const traceOfRow = request.caller?.kind === 'admin' ? auditTraceOf(request) : undefined;
     return this.answers.send(reply, this.releases, {
-      ...callOf<Caller>(request, body),
+      ...callOf<Caller>(request),
       reservationId,
       traceOfRow,
     });

@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
@@ -53,14 +53,10 @@ export class ReservationSetController {
       },
     ],
   })
-  async reserve(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async reserve(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseHeadersOfOne(request);
-    const dto = validate(body);
-    const call = callOf(request, body);
+    const dto = validate(request.body);
+    const call = callOf(request);
     const explains = asksToExplain(call);
     this.rates.perKey?.admitRest(call.caller.keyId, reply, dto.reservations.length);
     let granted: GrantedSet;

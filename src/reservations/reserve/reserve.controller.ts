@@ -1,4 +1,4 @@
-import { Body, Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
@@ -77,9 +77,9 @@ export class ReserveController {
     estimate: { unit: 'TOKENS', amount: 2_000 },
     ttl_ms: 600_000,
   })
-  reserve(@Req() request: FastifyRequest, @Body() body: unknown, @Res() reply: FastifyReply): Promise<void> {
+  reserve(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const patience = patienceOf(request, reply);
-    const call: ReserveCall = callOf(request, body);
+    const call: ReserveCall = callOf(request);
     if (patience === undefined) {
       return this.answers.send(reply, this.reserves, call);
     }

@@ -1,4 +1,4 @@
-import { Controller, Get, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -37,10 +37,9 @@ export class DeliveriesController {
   list(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.answer(id, request, query, reply);
+    return this.answer(id, request, reply);
   }
 
   @Get('v1/webhooks/:subscription_id/deliveries')
@@ -55,10 +54,9 @@ export class DeliveriesController {
   listOwn(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Query() query: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    return this.answer(id, request, query, reply);
+    return this.answer(id, request, reply);
   }
 
   @Get('ops/webhook-deliveries/:delivery_id')
@@ -112,13 +110,12 @@ export class DeliveriesController {
     );
   }
 
-  private async answer(
-    id: string,
-    request: FastifyRequest,
-    query: unknown,
-    reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.deliveries.list(request.caller as Caller, id, validateList(query));
+  private async answer(id: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.deliveries.list(
+      request.caller as Caller,
+      id,
+      validateList(request.query),
+    );
     sendJson(reply, 200, stringifyJson({ deliveries: rows, ...rest }));
   }
 }

@@ -1,4 +1,4 @@
-import { Body, Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Param, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -20,14 +20,13 @@ export class ReplayController {
   async replay(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const result = await this.replays.replay(
       request.caller as Caller,
       id,
-      validate(body),
-      originOf(request, 'admin'),
+      validate(request.body),
+      originOf(request),
     );
     sendAnswer<'WebhookReplayResponse'>(reply, 202, result);
   }

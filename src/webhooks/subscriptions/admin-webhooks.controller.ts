@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -56,19 +56,14 @@ export class AdminWebhooksController {
     url: 'https://hooks.example.com/holdfast',
     event_types: ['reservation.expired', 'budget.threshold_crossed'],
   })
-  async create(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { tenant_id: owner = SYSTEM_OWNER } = validateOwner(query);
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { tenant_id: owner = SYSTEM_OWNER } = validateOwner(request.query);
     const created = await this.subscriptions.create(
       request.caller as Caller,
       'admin',
       owner === '' ? SYSTEM_OWNER : owner,
-      validateCreate(body),
-      originOf(request, 'admin'),
+      validateCreate(request.body),
+      originOf(request),
     );
     sendSecret<'WebhookCreateResponse'>(reply, 201, created);
   }
@@ -79,12 +74,8 @@ export class AdminWebhooksController {
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.lists.all(validateList(query), tenantsOf(request));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.lists.all(validateList(request.query), tenantsOf(request));
     sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
   }
 
@@ -101,12 +92,8 @@ export class AdminWebhooksController {
     action: 'PAUSE',
     idempotency_key: 'pause-acme-1',
   })
-  async bulkAction(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(body), originOf(request, 'admin')));
+  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), originOf(request)));
   }
 
   @Get(':subscription_id')
@@ -137,16 +124,14 @@ export class AdminWebhooksController {
   async update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const origin = originOf(request, 'admin');
     const changed = await this.subscriptions.update(
       request.caller as Caller,
       'admin',
       subscriptionId,
-      validateUpdate(body),
-      origin,
+      validateUpdate(request.body),
+      originOf(request),
     );
     sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }
@@ -161,12 +146,7 @@ export class AdminWebhooksController {
     @Param('subscription_id') subscriptionId: string,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    await this.subscriptions.remove(
-      request.caller as Caller,
-      'admin',
-      subscriptionId,
-      originOf(request, 'admin'),
-    );
+    await this.subscriptions.remove(request.caller as Caller, 'admin', subscriptionId, originOf(request));
     void reply.code(204).send();
   }
 }

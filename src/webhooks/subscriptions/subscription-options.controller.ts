@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Param, Put, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
@@ -55,14 +55,13 @@ export class SubscriptionOptionsController {
   async replace(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
     const changed = await this.options.replace(
       request.caller as Caller,
       subscriptionId,
-      validate(body),
-      originOf(request, 'admin'),
+      validate(request.body),
+      originOf(request),
     );
     sendAnswer<'WebhookOptions'>(reply, 200, changed);
   }

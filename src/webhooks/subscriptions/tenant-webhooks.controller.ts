@@ -1,4 +1,4 @@
-import { Body, Controller, Delete, Get, Param, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
@@ -47,19 +47,14 @@ export class TenantWebhooksController {
     url: 'https://hooks.example.com/holdfast',
     event_types: ['reservation.expired', 'budget.threshold_crossed'],
   })
-  async create(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const caller = request.caller as TenantCaller;
-    const origin = originOf(request, 'admin_on_behalf_of');
     const created = await this.subscriptions.create(
       caller,
       'tenant',
       caller.tenantId,
-      validateCreate(body),
-      origin,
+      validateCreate(request.body),
+      originOf(request, 'admin_on_behalf_of'),
     );
     sendSecret<'WebhookCreateResponse'>(reply, 201, created);
   }
@@ -70,12 +65,11 @@ export class TenantWebhooksController {
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(TenantSubscriptionListQueryDto, { tenant: 'acme' })
-  async list(
-    @Req() request: FastifyRequest,
-    @Query() query: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const { rows, ...rest } = await this.lists.ofTenant(request.caller as Caller, validateList(query));
+  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+    const { rows, ...rest } = await this.lists.ofTenant(
+      request.caller as Caller,
+      validateList(request.query),
+    );
     sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
   }
 
@@ -107,16 +101,14 @@ export class TenantWebhooksController {
   async update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Body() body: unknown,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const origin = originOf(request, 'admin_on_behalf_of');
     const changed = await this.subscriptions.update(
       request.caller as Caller,
       'tenant',
       subscriptionId,
-      validateUpdate(body),
-      origin,
+      validateUpdate(request.body),
+      originOf(request, 'admin_on_behalf_of'),
     );
     sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }

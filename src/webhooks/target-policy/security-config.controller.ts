@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Put, Req, Res } from '@nestjs/common';
+import { Controller, Get, Put, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
@@ -30,15 +30,11 @@ export class SecurityConfigController {
   })
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto, { allowed_url_patterns: ['https://*.example.com/*'] })
-  async update(
-    @Req() request: FastifyRequest,
-    @Body() body: unknown,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     sendAnswer<'WebhookSecurityConfig'>(
       reply,
       200,
-      await this.settings.replace(validateConfig(body), originOf(request, 'admin')),
+      await this.settings.replace(validateConfig(request.body), originOf(request)),
     );
   }
 }
