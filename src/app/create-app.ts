@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AuditedRequests } from '../audit/index.js';
 import {
   type HoldfastConfig,
@@ -9,7 +9,7 @@ import {
   resolveWebhookSecretKey,
 } from '../config/index.js';
 import { eventWebhooks } from '../events/index.js';
-import { CallerFinder, createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
+import { AnswerAdapter, CallerFinder, createFastify, OpenApiDocument, traceRequests } from '../http/index.js';
 import { createLogger, type Logger, MetricsRegistry, RequestMetrics, Tracing } from '../telemetry/index.js';
 import { AppModule, type AppModuleImport } from './app.module.js';
 
@@ -99,7 +99,7 @@ export async function createApp(
       { ...config, adminApiKey, webhookSecretEncryptionKey, ...(evidenceKeys && { evidenceKeys }) },
       { logger, routes, modules: options.modules ?? [] },
     ),
-    new FastifyAdapter(fastify as never),
+    new AnswerAdapter(fastify as never),
     { bodyParser: false, abortOnError: false, logger: new NestLogger(logger) },
   );
   largeBodies.countIn(app.get(MetricsRegistry));

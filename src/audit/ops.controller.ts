@@ -5,16 +5,16 @@ import { ApiOperation, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
+  type Answer,
   Answers,
   LimitedQuery,
   OF_RESERVATION,
   QuerySchema,
   ReservationId,
-  sendAnswer,
   sendJson,
   tenantsOf,
 } from '../http/index.js';
-import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
+import { compileQuery, EXPORT_TYPES, formatOf } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
 import { ExpirationsQueryDto, ExpirationsService, TenantFilterDto, tenantOf } from './expirations.service.js';
 import { HistoryService } from './reservation-history.js';
@@ -42,12 +42,8 @@ export class OpsController {
     summary: 'Get the full history of a reservation, whatever its state',
   })
   @Answers(200, 'ReservationHistory')
-  async history(
-    @ReservationId() reservationId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendJson(reply, 200, stringifyJson(await this.histories.get(reservationId, request.trace)));
+  history(@ReservationId() reservationId: string, @Req() request: FastifyRequest): Promise<object> {
+    return this.histories.get(reservationId, request.trace);
   }
 
   @Get('expirations')
@@ -94,9 +90,8 @@ export class OpsController {
   })
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
-  async countExpirations(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const page = await this.counts.page(validateCounts(request.query), tenantsOf(request));
-    sendAnswer<'ExpirationCountsResponse'>(reply, 200, page);
+  countExpirations(@Req() request: FastifyRequest): Promise<Answer<'ExpirationCountsResponse'>> {
+    return this.counts.page(validateCounts(request.query), tenantsOf(request));
   }
 
   @Get('verify')
@@ -108,9 +103,8 @@ export class OpsController {
   })
   @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
-  async verify(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  verify(@Req() request: FastifyRequest): Promise<Answer<'VerifyReport'>> {
     const asked = validateVerify(request.query);
-    const page = await this.verification.page(tenantOf(asked), asked.cursor, tenantsOf(request));
-    sendAnswer<'VerifyReport'>(reply, 200, page);
+    return this.verification.page(tenantOf(asked), asked.cursor, tenantsOf(request));
   }
 }

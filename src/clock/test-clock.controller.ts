@@ -1,7 +1,7 @@
 import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
+import { Access, type Answer, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { compileValidator } from '../wire/index.js';
 import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
@@ -16,8 +16,8 @@ export class TestClockController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'getTestClock', summary: 'Get the time of the deployment' })
   @Answers(200, 'TestClock')
-  async get(@Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'TestClock'>(reply, 200, await this.service.read());
+  get(): Promise<Answer<'TestClock'>> {
+    return this.service.read();
   }
 
   @Post('advance')

@@ -1,16 +1,8 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
-import {
-  Access,
-  Answers,
-  LimitedQuery,
-  QuerySchema,
-  sendAnswer,
-  sendJson,
-  tenantsOf,
-} from '../http/index.js';
+import { Access, type Answer, Answers, LimitedQuery, QuerySchema, tenantsOf } from '../http/index.js';
 import { compileQuery } from '../wire/index.js';
 import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
@@ -29,17 +21,17 @@ export class EventsController {
   @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {
     const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
-    sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
+    return { events: rows, ...rest };
   }
 
   @Get('admin/events/:event_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_EVENT })
   @ApiOperation({ operationId: 'getEvent', summary: 'Get a single event by ID' })
   @Answers(200, 'Event')
-  async get(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, eventJson(await this.service.get(eventId)));
+  async get(@Param('event_id') eventId: string): Promise<string> {
+    return eventJson(await this.service.get(eventId));
   }
 
   @Get('events')
@@ -48,11 +40,11 @@ export class EventsController {
   @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
   @Answers(200, 'EventListResponse')
   @QuerySchema(TenantEventQueryDto)
-  async listOwn(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async listOwn(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {
     const { rows, ...rest } = await this.service.listOfTenant(
       request.caller as TenantCaller,
       validateTenantList(request.query),
     );
-    sendAnswer<'EventListResponse'>(reply, 200, { events: rows, ...rest });
+    return { events: rows, ...rest };
   }
 }

@@ -1,8 +1,7 @@
-import { Controller, Get, Injectable, Res } from '@nestjs/common';
+import { Controller, Get, Injectable } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply } from 'fastify';
 import type { Answer } from '../answers/index.js';
-import { Access, Answers, LimitedQuery, sendAnswer } from '../http/index.js';
+import { Access, Answers, LimitedQuery } from '../http/index.js';
 import {
   partitionCode,
   RedisService,
@@ -199,7 +198,7 @@ export class SweeperController {
     summary: 'Who sweeps what, how late, and how the last ticks went',
   })
   @Answers(200, 'SweeperState')
-  async get(@Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'SweeperState'>(reply, 200, await this.state.read());
+  get(): Promise<Answer<'SweeperState'>> {
+    return this.state.read();
   }
 }

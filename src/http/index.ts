@@ -1,3 +1,4 @@
+export type { Answer } from '../answers/index.js';
 export { CallerFinder, PublicRateLimit } from './access.guard.js';
 export { Access, type AccessRule, accessRuleOf, PublicAccess } from './access-rule.js';
 export {
@@ -36,6 +37,6 @@ export {
 export { OperationAccess } from './operation-access.js';
 export { type Readiness, ReadinessCheck } from './health.controller.js';
 export { RouteTable } from './route-table.js';
-export { sendAnswer, sendSecret } from './send-answer.js';
+export { AnswerAdapter, sendAnswer, sendSecret } from './send-answer.js';
 export { isRead, refuseForged, SessionAccess } from './session-access.js';
 export { auditTraceOf, onOneLine, originOf, type Sender, senderOf, traceRequests } from './tracing.js';

@@ -72,7 +72,7 @@ class QueryInterceptor implements NestInterceptor {
     return from(this.answer(http.getRequest<FastifyRequest>(), http.getResponse<FastifyReply>(), next));
   }
 
-  private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
+  private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<unknown> {
     const { raw } = reply;
     const began = performance.now();
     try {
@@ -85,9 +85,12 @@ class QueryInterceptor implements NestInterceptor {
       await readmitted(request, began, () => query.end());
       let isStreaming = false;
       try {
-        await query.run(() => lastValueFrom(next.handle(), { defaultValue: undefined }));
-        // A streamed response continues after its handler. Others are complete by then.
-        isStreaming = !raw.writableEnded;
+        const body: unknown = await query.run(() =>
+          lastValueFrom(next.handle(), { defaultValue: undefined }),
+        );
+        // A streamed response continues after its handler. Others are complete by then, or returned.
+        isStreaming = body === undefined && !raw.writableEnded;
+        return body;
       } finally {
         if (isStreaming) {
           onResponseEnd(reply, () => query.end());
@@ -108,14 +111,12 @@ class ChangeInterceptor implements NestInterceptor {
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const http = context.switchToHttp();
-    return from(this.answer(http.getRequest<FastifyRequest>(), http.getResponse<FastifyReply>(), next));
-  }
-
-  private async answer(request: FastifyRequest, reply: FastifyReply, next: CallHandler): Promise<void> {
-    await inTurn(request, reply, {
-      admit: (owner, signal) => this.changes.admit(owner, signal),
-      work: () => lastValueFrom(next.handle(), { defaultValue: undefined }),
-    });
+    return from(
+      inTurn(http.getRequest<FastifyRequest>(), http.getResponse<FastifyReply>(), {
+        admit: (owner, signal) => this.changes.admit(owner, signal),
+        work: (): Promise<unknown> => lastValueFrom(next.handle(), { defaultValue: undefined }),
+      }),
+    );
   }
 }
 

@@ -1,9 +1,21 @@
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyReply } from 'fastify';
 import type { Answer, SchemaName } from '../answers/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { sendJson } from './errors/error-answer.js';
 
-/** Sends a body that `Answers` documents. Its type is that of the schema, so the two cannot differ. */
+/** Sends what handlers return, with the status that `Answers` documents. A text is JSON already. */
+export class AnswerAdapter extends FastifyAdapter {
+  override reply(reply: FastifyReply, body: unknown): FastifyReply {
+    if (body === undefined) {
+      return reply.send();
+    }
+    sendJson(reply, reply.statusCode, typeof body === 'string' ? body : stringifyJson(body));
+    return reply;
+  }
+}
+
+/** Sends a body that `Answers` documents, for a handler that says more than its body. Its type is that of the schema. */
 export function sendAnswer<Name extends SchemaName = never>(
   reply: FastifyReply,
   status: number,

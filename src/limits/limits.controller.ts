@@ -1,7 +1,7 @@
-import { Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, BodySchema, originOf } from '../http/index.js';
 import { compileValidator } from '../wire/index.js';
 import { LimitsService, TenantLimitsDto } from './limits.service.js';
 
@@ -15,8 +15,8 @@ export class LimitsController {
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'getTenantLimits', summary: 'Get what a tenant owns and what it may own' })
   @Answers(200, 'TenantLimits')
-  async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'TenantLimits'>(reply, 200, await this.service.read(tenantId));
+  get(@Param('tenant_id') tenantId: string): Promise<Answer<'TenantLimits'>> {
+    return this.service.read(tenantId);
   }
 
   @Put()
@@ -27,30 +27,21 @@ export class LimitsController {
   })
   @Answers(200, 'TenantLimits')
   @BodySchema(TenantLimitsDto, { live_reservations: 10_000 })
-  async replace(
+  replace(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const limits = await this.service.replace(
-      tenantId,
-      validate(request.body),
-      'replaceTenantLimits',
-      originOf(request),
-    );
-    sendAnswer<'TenantLimits'>(reply, 200, limits);
+  ): Promise<Answer<'TenantLimits'>> {
+    return this.service.replace(tenantId, validate(request.body), 'replaceTenantLimits', originOf(request));
   }
 
   @Delete()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'removeTenantLimits', summary: "Remove a tenant's own limits" })
   @Answers(200, 'TenantLimits')
-  async remove(
+  remove(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const limits = await this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request));
-    sendAnswer<'TenantLimits'>(reply, 200, limits);
+  ): Promise<Answer<'TenantLimits'>> {
+    return this.service.replace(tenantId, {}, 'removeTenantLimits', originOf(request));
   }
 }

@@ -1,7 +1,7 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, sendAnswer, SkipsDamaged } from '../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, SkipsDamaged } from '../http/index.js';
 import { OverviewService } from './overview.service.js';
 
 @Controller('v1/admin/overview')
@@ -16,9 +16,9 @@ export class OverviewController {
     summary: 'Get the figures of the whole deployment, and what needs attention',
   })
   @Answers(200, 'AdminOverviewResponse')
-  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async read(@Req() request: FastifyRequest): Promise<Answer<'AdminOverviewResponse'>> {
     const { body, skipped } = await this.service.read();
     request.skipped = skipped;
-    sendAnswer<'AdminOverviewResponse'>(reply, 200, body);
+    return body;
   }
 }

@@ -1,8 +1,8 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import { ArrayMaxSize, ArrayMinSize, IsArray, IsString } from 'class-validator';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, QuerySchema, sendAnswer, SkipsDamaged, tenantsOf } from '../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, QuerySchema, SkipsDamaged, tenantsOf } from '../http/index.js';
 import { compileQuery } from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
@@ -33,7 +33,7 @@ export class TenantSumsController {
   })
   @QuerySchema(TenantSumsQueryDto, { tenant_ids: ['acme'] })
   @Answers(200, 'TenantSumsResponse')
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'TenantSumsResponse'>> {
     const { body, skipped } = await this.overviews.sums(
       validate(request.query).tenant_ids,
       tenantsOf(request),
@@ -41,6 +41,6 @@ export class TenantSumsController {
     if (tenantsOf(request) === undefined) {
       request.skipped = skipped;
     }
-    sendAnswer<'TenantSumsResponse'>(reply, 200, body);
+    return body;
   }
 }

@@ -1,7 +1,7 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, LimitedQuery, QuerySchema, sendAnswer, tenantsOf } from '../../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, LimitedQuery, QuerySchema, tenantsOf } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
@@ -19,9 +19,9 @@ export class AuditLogController {
   @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'AuditLogListResponse'>> {
     const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
-    sendAnswer<'AuditLogListResponse'>(reply, 200, { logs: rows, ...rest });
+    return { logs: rows, ...rest };
   }
 
   @Get('ops/requests')
@@ -33,11 +33,11 @@ export class AuditLogController {
   })
   @Answers(200, 'RefusedRequestListResponse')
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
-  async listRefused(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async listRefused(@Req() request: FastifyRequest): Promise<Answer<'RefusedRequestListResponse'>> {
     const { rows, ...rest } = await this.service.listRefused(
       validateRefused(request.query),
       tenantsOf(request),
     );
-    sendAnswer<'RefusedRequestListResponse'>(reply, 200, { requests: rows, ...rest });
+    return { requests: rows, ...rest };
   }
 }

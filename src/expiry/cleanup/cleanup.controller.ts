@@ -1,7 +1,7 @@
-import { Controller, Post, Req, Res } from '@nestjs/common';
+import { Controller, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { CleanupDto, CleanupService } from './cleanup.service.js';
 
@@ -19,8 +19,7 @@ export class CleanupController {
   })
   @Answers(200, 'CleanupReport')
   @BodySchema(CleanupDto, { tenant_id: 'acme', dry_run: true })
-  async cleanup(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const report = await this.service.cleanup(validate(request.body), originOf(request));
-    sendAnswer<'CleanupReport'>(reply, 200, report);
+  cleanup(@Req() request: FastifyRequest): Promise<Answer<'CleanupReport'>> {
+    return this.service.cleanup(validate(request.body), originOf(request));
   }
 }

@@ -1,8 +1,9 @@
-import { Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedQuery,
@@ -10,7 +11,6 @@ import {
   originOf,
   QuerySchema,
   ReservationId,
-  sendAnswer,
   tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -32,9 +32,8 @@ export class QuarantineController {
   })
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const list = await this.service.list(validateList(request.query), tenantsOf(request));
-    sendAnswer<'QuarantineList'>(reply, 200, list);
+  list(@Req() request: FastifyRequest): Promise<Answer<'QuarantineList'>> {
+    return this.service.list(validateList(request.query), tenantsOf(request));
   }
 
   @Get(':reservation_id')
@@ -44,8 +43,8 @@ export class QuarantineController {
     summary: 'What is wrong with a reservation in quarantine, and what a release would return',
   })
   @Answers(200, 'QuarantinedReservation')
-  async inspect(@ReservationId() reservationId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'QuarantinedReservation'>(reply, 200, await this.service.inspect(reservationId));
+  inspect(@ReservationId() reservationId: string): Promise<Answer<'QuarantinedReservation'>> {
+    return this.service.inspect(reservationId);
   }
 
   @Post(':reservation_id/decide')
@@ -56,16 +55,10 @@ export class QuarantineController {
   })
   @Answers(200, 'QuarantineDecision')
   @BodySchema(QuarantineDecisionDto, { action: 'retry', reason: 'The record was repaired' })
-  async decide(
+  decide(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const decision = await this.service.decide(
-      reservationId,
-      validateDecision(request.body),
-      originOf(request),
-    );
-    sendAnswer<'QuarantineDecision'>(reply, 200, decision);
+  ): Promise<Answer<'QuarantineDecision'>> {
+    return this.service.decide(reservationId, validateDecision(request.body), originOf(request));
   }
 }

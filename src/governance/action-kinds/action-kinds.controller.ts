@@ -2,7 +2,7 @@ import { Controller, Get, Param, Req, Res } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
-import { Access, Answers, PublicAccess, QuerySchema, sendAnswer, sendJson } from '../../http/index.js';
+import { Access, type Answer, Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { ActionKindListQueryDto, ActionKindsService } from './action-kinds.service.js';
 import { KnownKinds } from './known-kinds.js';
@@ -81,9 +81,9 @@ export class DeclaredKindsController {
   @Access({ plane: 'admin', admin: true, confinement: 'nothing' })
   @ApiOperation({ operationId: 'listDeclaredActionKinds', summary: "List the deployment's own action kinds" })
   @Answers(200, 'ActionKindRegistry', 'The declared kinds')
-  list(@Res() reply: FastifyReply): void {
+  list(): Answer<'ActionKindRegistry'> {
     const { version } = this.registry;
-    sendAnswer<'ActionKindRegistry'>(reply, 200, { version, kinds: this.kinds.declared, has_more: false });
+    return { version, kinds: this.kinds.declared, has_more: false };
   }
 }
 

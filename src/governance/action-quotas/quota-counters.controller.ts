@@ -1,15 +1,15 @@
-import { Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedQuery,
   originOf,
   QuerySchema,
-  sendAnswer,
 } from '../../http/index.js';
 import { Refusal } from '../../ledger/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -38,9 +38,9 @@ export class QuotaCountersController {
   })
   @Answers(200, 'ActionQuotaCounterListResponse', 'A page of counters')
   @QuerySchema(QuotaCounterListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'ActionQuotaCounterListResponse'>> {
     const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(request.query));
-    sendAnswer<'ActionQuotaCounterListResponse'>(reply, 200, { counters: rows, ...rest });
+    return { counters: rows, ...rest };
   }
 
   @Post('reset')
@@ -58,10 +58,9 @@ export class QuotaCountersController {
     window_key: 'run-4711',
     reason: 'The agent counted each call twice',
   })
-  async reset(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  reset(@Req() request: FastifyRequest): Promise<Answer<'ActionQuotaCounterResetResponse'>> {
     requireTenant(request.body);
-    const done = await this.counters.reset(validateReset(request.body), originOf(request));
-    sendAnswer<'ActionQuotaCounterResetResponse'>(reply, 200, done);
+    return this.counters.reset(validateReset(request.body), originOf(request));
   }
 }
 

@@ -1,13 +1,13 @@
-import { Controller, Get, Param, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import {
   Access,
+  type Answer,
   Answers,
   type Confinement,
   LimitedQuery,
   ownerOfApiKey,
-  sendAnswer,
 } from '../../http/index.js';
 import { ApiKeysService, HASHED_SECRET, keyIdOf } from './api-keys.service.js';
 
@@ -36,13 +36,9 @@ export class ApiKeyFinderController {
       'whole secret as base64url: `cyc_live_1f:<hash>`. So a secret that was found somewhere need not be sent.',
   })
   @Answers(200, 'ApiKey')
-  async find(
-    @Param('key_id') keyId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  find(@Param('key_id') keyId: string, @Req() request: FastifyRequest): Promise<Answer<'ApiKey'>> {
     // Whoever shows a row of the log asks for the name of its key; that would fill the log with reads of itself.
     request.isUnaudited = !HASHED_SECRET.test(keyId);
-    sendAnswer<'ApiKey'>(reply, 200, await this.service.find(keyId));
+    return this.service.find(keyId);
   }
 }

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
@@ -11,9 +12,8 @@ import {
   OF_API_KEY,
   originOf,
   QuerySchema,
-  sendAnswer,
-  tenantsOf,
   sendSecret,
+  tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
@@ -63,9 +63,9 @@ export class ApiKeysController {
   @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyListResponse'>> {
     const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
-    sendAnswer<'ApiKeyListResponse'>(reply, 200, { keys: rows, ...rest });
+    return { keys: rows, ...rest };
   }
 
   @Patch(':key_id')
@@ -77,16 +77,8 @@ export class ApiKeysController {
     name: 'backend, read only',
     permissions: ['balances:read', 'reservations:list'],
   })
-  async update(
-    @Req() request: FastifyRequest,
-    @Param('key_id') keyId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'ApiKey'>(
-      reply,
-      200,
-      await this.service.update(keyId, validateUpdate(request.body), originOf(request)),
-    );
+  update(@Req() request: FastifyRequest, @Param('key_id') keyId: string): Promise<Answer<'ApiKey'>> {
+    return this.service.update(keyId, validateUpdate(request.body), originOf(request));
   }
 
   @Delete(':key_id')
@@ -95,12 +87,8 @@ export class ApiKeysController {
   @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
   @Answers(200, 'ApiKey')
   @QuerySchema(ApiKeyRevokeQueryDto, { reason: 'Rotated' })
-  async revoke(
-    @Req() request: FastifyRequest,
-    @Param('key_id') keyId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  revoke(@Req() request: FastifyRequest, @Param('key_id') keyId: string): Promise<Answer<'ApiKey'>> {
     const { reason } = validateRevoke(request.query);
-    sendAnswer<'ApiKey'>(reply, 200, await this.service.revoke(keyId, reason, originOf(request)));
+    return this.service.revoke(keyId, reason, originOf(request));
   }
 }

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   AnswersNothing,
   BodySchema,
@@ -46,9 +47,9 @@ export class BudgetTemplatesController {
   })
   @Answers(200, 'BudgetTemplateList')
   @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetTemplateList'>> {
     const { rows, ...rest } = await this.templates.list(validateList(request.query));
-    sendAnswer<'BudgetTemplateList'>(reply, 200, { templates: rows, ...rest });
+    return { templates: rows, ...rest };
   }
 
   @Get(':template_id')
@@ -59,11 +60,10 @@ export class BudgetTemplatesController {
   async read(
     @Req() request: FastifyRequest,
     @Param('template_id') templateId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  ): Promise<Answer<'BudgetTemplate'>> {
     const { tenant_id: tenantId } = validateQuery(request.query);
     const { template } = await this.templates.read(tenantId, templateId);
-    sendAnswer<'BudgetTemplate'>(reply, 200, template);
+    return template;
   }
 
   @Put(':template_id')
@@ -113,14 +113,9 @@ export class BudgetTemplatesController {
   })
   @AnswersNothing()
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
-  async remove(
-    @Param('template_id') templateId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async remove(@Param('template_id') templateId: string, @Req() request: FastifyRequest): Promise<void> {
     const { tenant_id: tenantId } = validateQuery(request.query);
     await this.templates.remove(tenantId, templateId, originOf(request));
-    void reply.code(204).send();
   }
 }
 
@@ -136,9 +131,9 @@ export class BudgetOriginController {
   })
   @Answers(200, 'BudgetOrigin')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  read(@Req() request: FastifyRequest): Promise<Answer<'BudgetOrigin'>> {
     const { scope: text, unit } = validateLookup(request.query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
-    sendAnswer<'BudgetOrigin'>(reply, 200, await this.made.originOf(tenantId, scope, unit));
+    return this.made.originOf(tenantId, scope, unit);
   }
 }

@@ -1,15 +1,15 @@
-import { Controller, Delete, Get, Patch, Put, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Patch, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
   originOf,
   QuerySchema,
-  sendAnswer,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto, BudgetPeriodUpdateDto } from './budget.dto.js';
@@ -38,14 +38,13 @@ export class BudgetPeriodController {
     rollover_policy: 'CARRY_FORWARD',
   })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const budget = await this.changes.update(
+  update(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.changes.update(
       request.caller as Caller,
       validateLookup(request.query),
       validatePeriod(request.body),
       originOf(request),
     );
-    sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
 }
 
@@ -58,9 +57,8 @@ export class BudgetRecurrenceController {
   @ApiOperation({ operationId: 'getBudgetRecurrence', summary: "Get the calendar of a budget's periods" })
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const found = await this.recurrences.read(request.caller as Caller, validateLookup(request.query));
-    sendAnswer<'BudgetRecurrence'>(reply, 200, found);
+  read(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
+    return this.recurrences.read(request.caller as Caller, validateLookup(request.query));
   }
 
   @Put()
@@ -70,14 +68,13 @@ export class BudgetRecurrenceController {
   @Answers(200, 'BudgetRecurrence')
   @BodySchema(BudgetRecurrenceDto, { every: 'month', time_zone: 'Europe/Berlin', anchor_day: 1 })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async set(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const changed = await this.recurrences.set(
+  set(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
+    return this.recurrences.set(
       request.caller as Caller,
       validateLookup(request.query),
       validateRecurrence(request.body),
       originOf(request),
     );
-    sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }
 
   @Delete()
@@ -89,12 +86,11 @@ export class BudgetRecurrenceController {
   })
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async remove(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const changed = await this.recurrences.remove(
+  remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
+    return this.recurrences.remove(
       request.caller as Caller,
       validateLookup(request.query),
       originOf(request),
     );
-    sendAnswer<'BudgetRecurrence'>(reply, 200, changed);
   }
 }

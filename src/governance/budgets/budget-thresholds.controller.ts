@@ -1,11 +1,11 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, QuerySchema, sendJson } from '../../http/index.js';
+import { Access, type Answer, Answers, QuerySchema } from '../../http/index.js';
 import { parseAmount, type Unit } from '../../ledger/index.js';
 import { budgetKey, orStoreError, Records, RedisService, tenantKey, USUAL_MARKS } from '../../redis/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { compileQuery } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetRefusal, ownedScope } from './budget.js';
 
@@ -26,7 +26,7 @@ export class BudgetThresholdsController {
   })
   @Answers(200, 'BudgetThresholds')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async read(@Req() request: FastifyRequest): Promise<Answer<'BudgetThresholds'>> {
     const { scope: text, unit } = validateLookup(request.query);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
     const tag = this.records.tagOfTenant(tenantId);
@@ -39,11 +39,11 @@ export class BudgetThresholdsController {
       throw budgetRefusal(found.status, scope, unit);
     }
     const marks = await orStoreError(this.redis.client.hget(tenantKey(tag, tenantId), 'th'));
-    sendJson(
-      reply,
-      200,
-      stringifyJson({ scope, unit, ...thresholdsOf(marks?.split(',') ?? USUAL_MARKS.map(String), unit) }),
-    );
+    return {
+      scope,
+      unit,
+      ...thresholdsOf(marks?.split(',') ?? USUAL_MARKS.map(String), unit),
+    };
   }
 }
 

@@ -1,15 +1,15 @@
-import { Controller, Delete, Get, Put, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
   originOf,
   QuerySchema,
-  sendAnswer,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
@@ -30,9 +30,8 @@ export class BudgetWindowsController {
   })
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async read(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const found = await this.windows.read(request.caller as Caller, validateLookup(request.query));
-    sendAnswer<'BudgetWindows'>(reply, 200, found);
+  read(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
+    return this.windows.read(request.caller as Caller, validateLookup(request.query));
   }
 
   @Put()
@@ -49,14 +48,13 @@ export class BudgetWindowsController {
     ],
   })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async set(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const changed = await this.windows.set(
+  set(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
+    return this.windows.set(
       request.caller as Caller,
       validateLookup(request.query),
       validateWindows(request.body),
       originOf(request),
     );
-    sendAnswer<'BudgetWindows'>(reply, 200, changed);
   }
 
   @Delete()
@@ -65,12 +63,7 @@ export class BudgetWindowsController {
   @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async remove(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const changed = await this.windows.remove(
-      request.caller as Caller,
-      validateLookup(request.query),
-      originOf(request),
-    );
-    sendAnswer<'BudgetWindows'>(reply, 200, changed);
+  remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
+    return this.windows.remove(request.caller as Caller, validateLookup(request.query), originOf(request));
   }
 }

@@ -1,19 +1,18 @@
-import { Controller, Get, Patch, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Patch, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
-  sendAnswer,
-  sendJson,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, type Origin, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator, type Origin } from '../../wire/index.js';
 import { BudgetBulkActionService } from './budget-bulk-action.service.js';
 import {
   BudgetBulkActionDto,
@@ -65,13 +64,8 @@ export class BudgetsController {
     unit: 'TOKENS',
     allocated: { unit: 'TOKENS', amount: 1_000_000 },
   })
-  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const budget = await this.budgets.create(
-      callerOf(request),
-      validateCreate(request.body),
-      budgetOrigin(request),
-    );
-    sendAnswer<'BudgetLedger'>(reply, 201, budget);
+  create(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.budgets.create(callerOf(request), validateCreate(request.body), budgetOrigin(request));
   }
 
   @Get()
@@ -85,9 +79,9 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetListResponse'>> {
     const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(request.query));
-    sendAnswer<'BudgetListResponse'>(reply, 200, { ledgers: rows, ...rest });
+    return { ledgers: rows, ...rest };
   }
 
   @Get('lookup')
@@ -95,12 +89,8 @@ export class BudgetsController {
   @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async lookUp(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'BudgetLedger'>(
-      reply,
-      200,
-      await this.budgets.lookUp(callerOf(request), validateLookup(request.query)),
-    );
+  lookUp(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.budgets.lookUp(callerOf(request), validateLookup(request.query));
   }
 
   @Patch()
@@ -110,14 +100,13 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetUpdateDto, { overdraft_limit: { unit: 'TOKENS', amount: 50_000 } })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const budget = await this.changes.update(
+  update(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.changes.update(
       callerOf(request),
       validateLookup(request.query),
       validateUpdate(request.body),
       originOf(request),
     );
-    sendAnswer<'BudgetLedger'>(reply, 200, budget);
   }
 
   @Post('freeze')
@@ -127,8 +116,8 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'Spending is under review' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  freeze(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    return this.setFrozen('freeze', request, reply);
+  freeze(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.setFrozen('freeze', request);
   }
 
   @Post('unfreeze')
@@ -138,8 +127,8 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'The review is over' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  unfreeze(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    return this.setFrozen('unfreeze', request, reply);
+  unfreeze(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.setFrozen('unfreeze', request);
   }
 
   @Post('fund')
@@ -163,14 +152,13 @@ export class BudgetsController {
     idempotency_key: 'top-up-1',
   })
   @QuerySchema(BudgetFundingQueryDto, { tenant_id: 'acme', scope: 'tenant:acme', unit: 'TOKENS' })
-  async fund(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const funding = await this.funding.fund(
+  fund(@Req() request: FastifyRequest): Promise<Answer<'BudgetFundingResponse'>> {
+    return this.funding.fund(
       callerOf(request),
       validateFundingQuery(request.query),
       validateFunding(request.body),
       budgetOrigin(request),
     );
-    sendAnswer<'BudgetFundingResponse'>(reply, 200, funding);
   }
 
   @Post('bulk-action')
@@ -189,23 +177,18 @@ export class BudgetsController {
     expected_count: 1,
     idempotency_key: 'acme-new-period-1',
   })
-  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), budgetOrigin(request)));
+  bulkAction(@Req() request: FastifyRequest): Promise<string> {
+    return this.bulk.apply(validateBulk(request.body), budgetOrigin(request));
   }
 
   /** The body is optional. */
-  private async setFrozen(
-    verb: 'freeze' | 'unfreeze',
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): Promise<void> {
-    const budget = await this.changes.setFrozen(
+  private setFrozen(verb: 'freeze' | 'unfreeze', request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
+    return this.changes.setFrozen(
       verb,
       callerOf(request),
       validateLookup(request.query),
       validateTransition(request.body ?? {}),
       originOf(request),
     );
-    sendJson(reply, 200, stringifyJson(budget));
   }
 }

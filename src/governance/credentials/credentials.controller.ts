@@ -1,9 +1,9 @@
-import { Controller, Get, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
 import { IsString } from 'class-validator';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
 import { compileValidator, Length } from '../../wire/index.js';
 import { CredentialsService } from './credentials.service.js';
 
@@ -27,8 +27,8 @@ export class CredentialsController {
     summary: 'Introspect authenticated credential and return effective capabilities',
   })
   @Answers(200, 'AuthIntrospectResponse')
-  introspect(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
-    sendAnswer<'AuthIntrospectResponse'>(reply, 200, this.service.introspect(request.caller as Caller));
+  introspect(@Req() request: FastifyRequest): Answer<'AuthIntrospectResponse'> {
+    return this.service.introspect(request.caller as Caller);
   }
 
   @Post('validate')
@@ -36,12 +36,8 @@ export class CredentialsController {
   @ApiOperation({ operationId: 'validateApiKey', summary: 'Validate an API key and resolve tenant' })
   @Answers(200, 'ApiKeyValidationResponse')
   @BodySchema(ApiKeyValidationDto, { key_secret: '*** the key_secret of createApiKey ***' })
-  async validate(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  validate(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyValidationResponse'>> {
     const { key_secret: secret } = validate(request.body);
-    sendAnswer<'ApiKeyValidationResponse'>(
-      reply,
-      200,
-      await this.service.validate(secret, originOf(request)),
-    );
+    return this.service.validate(secret, originOf(request));
   }
 }

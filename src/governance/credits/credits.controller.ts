@@ -1,9 +1,10 @@
-import { Controller, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Patch, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
@@ -11,8 +12,6 @@ import {
   OF_CREDIT,
   originOf,
   QuerySchema,
-  sendAnswer,
-  sendJson,
   tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -62,13 +61,8 @@ export class CreditsController {
     expires_at: '2099-01-01T00:00:00Z',
     notify_before_ms: 259_200_000,
   })
-  async grant(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const credit = await this.credits.grant(
-      request.caller as Caller,
-      validateGrant(request.body),
-      originOf(request),
-    );
-    sendAnswer<'Credit'>(reply, 201, credit);
+  grant(@Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
+    return this.credits.grant(request.caller as Caller, validateGrant(request.body), originOf(request));
   }
 
   @Post('bulk')
@@ -89,8 +83,8 @@ export class CreditsController {
     expected_count: 1,
     idempotency_key: 'acme-outage-1',
   })
-  async grantAll(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), originOf(request)));
+  grantAll(@Req() request: FastifyRequest): Promise<string> {
+    return this.bulk.apply(validateBulk(request.body), originOf(request));
   }
 
   @Get()
@@ -102,9 +96,8 @@ export class CreditsController {
   })
   @Answers(200, 'CreditList')
   @QuerySchema(CreditListQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const found = await this.credits.list(request.caller as Caller, validateList(request.query));
-    sendAnswer<'CreditList'>(reply, 200, found);
+  list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {
+    return this.credits.list(request.caller as Caller, validateList(request.query));
   }
 
   @Post(':credit_id/void')
@@ -113,16 +106,8 @@ export class CreditsController {
   @ApiOperation({ operationId: 'voidCredit', summary: 'End a credit' })
   @Answers(200, 'Credit')
   @BodySchema(CreditVoidDto, { reason: 'Granted by mistake' }, { required: false })
-  async void(
-    @Param('credit_id') creditId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'Credit'>(
-      reply,
-      200,
-      await this.credits.void(creditId, validateVoid(request.body ?? {}), originOf(request)),
-    );
+  void(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
+    return this.credits.void(creditId, validateVoid(request.body ?? {}), originOf(request));
   }
 
   @Patch(':credit_id')
@@ -131,16 +116,8 @@ export class CreditsController {
   @ApiOperation({ operationId: 'updateCredit', summary: 'Move the end of a credit, or name it anew' })
   @Answers(200, 'Credit')
   @BodySchema(CreditUpdateDto, { expires_at: '2099-06-01T00:00:00Z' })
-  async update(
-    @Param('credit_id') creditId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'Credit'>(
-      reply,
-      200,
-      await this.credits.update(creditId, validateUpdate(request.body), originOf(request)),
-    );
+  update(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
+    return this.credits.update(creditId, validateUpdate(request.body), originOf(request));
   }
 }
 
@@ -158,9 +135,8 @@ export class EndingCreditsController {
   })
   @Answers(200, 'EndingCreditList')
   @QuerySchema(EndingCreditsQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const found = await this.credits.list(validateEnding(request.query), tenantsOf(request));
-    sendAnswer<'EndingCreditList'>(reply, 200, found);
+  list(@Req() request: FastifyRequest): Promise<Answer<'EndingCreditList'>> {
+    return this.credits.list(validateEnding(request.query), tenantsOf(request));
   }
 }
 
@@ -178,8 +154,7 @@ export class TenantCreditsController {
   })
   @Answers(200, 'CreditList')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const found = await this.credits.listOwn(request.caller as TenantCaller, validateLookup(request.query));
-    sendAnswer<'CreditList'>(reply, 200, found);
+  list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {
+    return this.credits.listOwn(request.caller as TenantCaller, validateLookup(request.query));
   }
 }

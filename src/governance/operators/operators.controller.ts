@@ -4,13 +4,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { OPERATOR_ROLES, ROLE_WORDS } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
   LimitedQuery,
   originOf,
   QuerySchema,
-  sendAnswer,
   sendSecret,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -59,9 +59,9 @@ export class OperatorsController {
   @ApiOperation({ operationId: 'listOperators', summary: 'List the named operators' })
   @Answers(200, 'OperatorListResponse')
   @QuerySchema(OperatorListQueryDto)
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'OperatorListResponse'>> {
     const { rows, ...rest } = await this.service.list(validateList(request.query));
-    sendAnswer<'OperatorListResponse'>(reply, 200, { operators: rows, ...rest });
+    return { operators: rows, ...rest };
   }
 
   @Get(':name')
@@ -69,8 +69,8 @@ export class OperatorsController {
   @Access({ plane: 'admin', admin: true })
   @ApiOperation({ operationId: 'getOperator', summary: 'Get a named operator' })
   @Answers(200, 'Operator')
-  async get(@Param('name') name: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'Operator'>(reply, 200, await this.service.get(name));
+  get(@Param('name') name: string): Promise<Answer<'Operator'>> {
+    return this.service.get(name);
   }
 
   @Patch(':name')
@@ -84,13 +84,8 @@ export class OperatorsController {
   })
   @Answers(200, 'Operator')
   @BodySchema(OperatorUpdateDto, { role: 'operator', tenants: ['acme', 'team-*'] })
-  async update(
-    @Req() request: FastifyRequest,
-    @Param('name') name: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const changed = await this.service.update(name, validateUpdate(request.body), originOf(request));
-    sendAnswer<'Operator'>(reply, 200, changed);
+  update(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {
+    return this.service.update(name, validateUpdate(request.body), originOf(request));
   }
 
   @Post(':name/rotate')
@@ -124,12 +119,8 @@ export class OperatorsController {
   })
   @Answers(200, 'Operator')
   @QuerySchema(OperatorRevokeQueryDto, { reason: 'Left the company' })
-  async revoke(
-    @Req() request: FastifyRequest,
-    @Param('name') name: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  revoke(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {
     const { reason } = validateRevoke(request.query);
-    sendAnswer<'Operator'>(reply, 200, await this.service.revoke(name, reason, originOf(request)));
+    return this.service.revoke(name, reason, originOf(request));
   }
 }

@@ -1,9 +1,10 @@
-import { Controller, Delete, Get, Param, Patch, Post, Put, Req, Res } from '@nestjs/common';
+import { Controller, Delete, Get, Param, Patch, Post, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
@@ -11,10 +12,8 @@ import {
   OF_POLICY,
   originOf,
   QuerySchema,
-  sendAnswer,
-  sendJson,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { compileQuery, compileValidator } from '../../wire/index.js';
 import { ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { PoliciesService } from './policies.service.js';
 import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
@@ -43,17 +42,11 @@ export class PoliciesController {
     scope_pattern: 'tenant:acme/*',
     caps: { max_tokens: 4_096 },
   })
-  async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(
-      reply,
-      201,
-      stringifyJson(
-        await this.policies.create(
-          request.caller as Caller,
-          validateCreate(request.body),
-          originOf(request, 'admin_on_behalf_of'),
-        ),
-      ),
+  create(@Req() request: FastifyRequest): Promise<Answer<'Policy'>> {
+    return this.policies.create(
+      request.caller as Caller,
+      validateCreate(request.body),
+      originOf(request, 'admin_on_behalf_of'),
     );
   }
 
@@ -68,9 +61,9 @@ export class PoliciesController {
   @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'PolicyListResponse'>> {
     const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(request.query));
-    sendAnswer<'PolicyListResponse'>(reply, 200, { policies: rows, ...rest });
+    return { policies: rows, ...rest };
   }
 
   @Patch(':policy_id')
@@ -79,18 +72,13 @@ export class PoliciesController {
   @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
   @Answers(200, 'Policy')
   @BodySchema(PolicyUpdateDto, { priority: 10 })
-  async update(
-    @Param('policy_id') policyId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const policy = await this.policies.update(
+  update(@Param('policy_id') policyId: string, @Req() request: FastifyRequest): Promise<Answer<'Policy'>> {
+    return this.policies.update(
       request.caller as Caller,
       policyId,
       validateUpdate(request.body),
       originOf(request, 'admin_on_behalf_of'),
     );
-    sendAnswer<'Policy'>(reply, 200, policy);
   }
 }
 
@@ -108,8 +96,8 @@ export class PolicyChargeController {
     summary: 'Get what share of its estimate a reservation under a policy costs if it expires',
   })
   @Answers(200, 'PolicyChargeOnExpiry')
-  async get(@Param('policy_id') policyId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, await this.policies.chargeOnExpiry(policyId));
+  get(@Param('policy_id') policyId: string): Promise<Answer<'PolicyChargeOnExpiry'>> {
+    return this.policies.chargeOnExpiry(policyId);
   }
 
   @Put()
@@ -120,14 +108,12 @@ export class PolicyChargeController {
   })
   @Answers(200, 'PolicyChargeOnExpiry')
   @BodySchema(ChargeOnExpiryDto, { percent: 100 })
-  async set(
+  set(
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  ): Promise<Answer<'PolicyChargeOnExpiry'>> {
     const { percent } = validateCharge(request.body);
-    const charge = await this.policies.setChargeOnExpiry(policyId, percent, originOf(request));
-    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
+    return this.policies.setChargeOnExpiry(policyId, percent, originOf(request));
   }
 
   @Delete()
@@ -137,12 +123,10 @@ export class PolicyChargeController {
     summary: "Leave it to a policy's tenant what a reservation costs if it expires",
   })
   @Answers(200, 'PolicyChargeOnExpiry')
-  async remove(
+  remove(
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const charge = await this.policies.setChargeOnExpiry(policyId, undefined, originOf(request));
-    sendAnswer<'PolicyChargeOnExpiry'>(reply, 200, charge);
+  ): Promise<Answer<'PolicyChargeOnExpiry'>> {
+    return this.policies.setChargeOnExpiry(policyId, undefined, originOf(request));
   }
 }

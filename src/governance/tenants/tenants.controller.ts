@@ -3,6 +3,7 @@ import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedQuery,
@@ -10,7 +11,6 @@ import {
   originOf,
   QuerySchema,
   sendAnswer,
-  sendJson,
   tenantsOf,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -55,9 +55,9 @@ export class TenantsController {
   @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'TenantListResponse'>> {
     const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
-    sendAnswer<'TenantListResponse'>(reply, 200, { tenants: rows, ...rest });
+    return { tenants: rows, ...rest };
   }
 
   @Post('bulk-action')
@@ -74,20 +74,20 @@ export class TenantsController {
     expected_count: 1,
     idempotency_key: 'reactivate-acme-1',
   })
-  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  bulkAction(@Req() request: FastifyRequest): Promise<string> {
     const action = validateBulk(request.body);
     if (action.action === 'CLOSE') {
       this.access.requireRole(request.caller, 'admin');
     }
-    sendJson(reply, 200, await this.bulk.apply(action, originOf(request)));
+    return this.bulk.apply(action, originOf(request));
   }
 
   @Get(':tenant_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
   @ApiOperation({ operationId: 'getTenant', summary: 'Get tenant details' })
   @Answers(200, 'Tenant')
-  async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'Tenant'>(reply, 200, await this.service.get(tenantId));
+  get(@Param('tenant_id') tenantId: string): Promise<Answer<'Tenant'>> {
+    return this.service.get(tenantId);
   }
 
   @Patch(':tenant_id')
@@ -127,13 +127,9 @@ export class ExpiryPolicyController {
   })
   @Answers(200, 'Tenant')
   @BodySchema(ExpiryPolicyDto, { reservation_expiry_policy: 'MANUAL_CLEANUP' })
-  async set(
-    @Param('tenant_id') tenantId: string,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  async set(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest): Promise<Answer<'Tenant'>> {
     const { tenant } = await this.service.update(tenantId, validate(request.body), originOf(request));
-    sendAnswer<'Tenant'>(reply, 200, tenant);
+    return tenant;
   }
 }
 
@@ -151,8 +147,8 @@ export class TenantChargeController {
     summary: "Get what share of its estimate a tenant's reservation costs if it expires",
   })
   @Answers(200, 'TenantChargeOnExpiry')
-  async get(@Param('tenant_id') tenantId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'TenantChargeOnExpiry'>(reply, 200, await this.service.chargeOnExpiry(tenantId));
+  get(@Param('tenant_id') tenantId: string): Promise<Answer<'TenantChargeOnExpiry'>> {
+    return this.service.chargeOnExpiry(tenantId);
   }
 
   @Put()
@@ -166,10 +162,9 @@ export class TenantChargeController {
   async set(
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
+  ): Promise<Answer<'TenantChargeOnExpiry'>> {
     const { percent } = validateCharge(request.body);
     await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request));
-    sendAnswer<'TenantChargeOnExpiry'>(reply, 200, { tenant_id: tenantId, percent });
+    return { tenant_id: tenantId, percent };
   }
 }

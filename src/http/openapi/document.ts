@@ -1,5 +1,6 @@
 import {
   applyDecorators,
+  HttpCode,
   type INestApplication,
   Injectable,
   Param,
@@ -62,17 +63,20 @@ export function Answers(
   schema: SchemaName,
   description = status === 201 ? 'Created' : 'Done',
 ): MethodDecorator {
-  return ApiResponse({
-    status,
-    description,
-    headers: HEADERS,
-    schema: { $ref: `#/components/schemas/${schema}` },
-  });
+  return applyDecorators(
+    HttpCode(status),
+    ApiResponse({
+      status,
+      description,
+      headers: HEADERS,
+      schema: { $ref: `#/components/schemas/${schema}` },
+    }),
+  );
 }
 
 /** Documents a success without a body. */
 export function AnswersNothing(): MethodDecorator {
-  return ApiResponse({ status: 204, description: 'Done', headers: HEADERS });
+  return applyDecorators(HttpCode(204), ApiResponse({ status: 204, description: 'Done', headers: HEADERS }));
 }
 
 /** Documents the header that names damaged records which the answer leaves out. */

@@ -1,8 +1,8 @@
-import { Controller, Get, Req, Res } from '@nestjs/common';
+import { Controller, Get, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema, sendJson } from '../../http/index.js';
+import { Access, Answers, LimitedQuery, QuerySchema } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { BalancesQueryDto, BalancesService, LedgersService } from './balances.service.js';
 
@@ -32,9 +32,9 @@ export class BalancesController {
     'Balances of a subject; with tenant_id, scope_prefix or unit each is a BudgetLedger, as in listBudgets',
   )
   @QuerySchema(BalancesQueryDto, { tenant: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<string> {
     const asked = validate(request.query);
     const service = isGovernanceView(asked) ? this.ledgers : this.service;
-    sendJson(reply, 200, await service.list(request.caller as TenantCaller, asked));
+    return service.list(request.caller as TenantCaller, asked);
   }
 }

@@ -4,12 +4,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   LimitedQuery,
   OF_RESERVATION,
   QuerySchema,
   ReservationId,
-  sendAnswer,
   sendJson,
   tenantsOf,
 } from '../../http/index.js';
@@ -58,16 +58,11 @@ export class QueryController {
   @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true, confinement: OF_RESERVATION })
   @ApiOperation({ operationId: 'getReservation', summary: 'Get one reservation' })
   @Answers(200, 'ReservationDetail')
-  async get(
+  get(
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'ReservationDetail'>(
-      reply,
-      200,
-      await this.reservations.get(operationOf<Caller>(request), reservationId),
-    );
+  ): Promise<Answer<'ReservationDetail'>> {
+    return this.reservations.get(operationOf<Caller>(request), reservationId);
   }
 }
 
@@ -84,9 +79,8 @@ export class BudgetHoldsController {
   })
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const holds = await this.holds.list(validateHolds(request.query), tenantsOf(request));
-    sendAnswer<'BudgetHoldList'>(reply, 200, holds);
+  list(@Req() request: FastifyRequest): Promise<Answer<'BudgetHoldList'>> {
+    return this.holds.list(validateHolds(request.query), tenantsOf(request));
   }
 }
 
@@ -103,8 +97,7 @@ export class LiveHoldsController {
   })
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const holds = await this.holds.list(validateLive(request.query), tenantsOf(request));
-    sendAnswer<'LiveHoldList'>(reply, 200, holds);
+  list(@Req() request: FastifyRequest): Promise<Answer<'LiveHoldList'>> {
+    return this.holds.list(validateLive(request.query), tenantsOf(request));
   }
 }

@@ -1,18 +1,17 @@
-import { Controller, Get, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { OF_EVENT } from '../../events/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   LimitedQuery,
   OF_SUBSCRIPTION,
   QuerySchema,
-  sendAnswer,
-  sendJson,
 } from '../../http/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { compileQuery } from '../../wire/index.js';
 import { OF_DELIVERY } from './delivery-owner.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
 import { DeliveryDetailsService } from './delivery-details.service.js';
@@ -37,9 +36,8 @@ export class DeliveriesController {
   list(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.answer(id, request, reply);
+  ): Promise<Answer<'WebhookDeliveryListResponse'>> {
+    return this.answer(id, request);
   }
 
   @Get('v1/webhooks/:subscription_id/deliveries')
@@ -54,9 +52,8 @@ export class DeliveriesController {
   listOwn(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.answer(id, request, reply);
+  ): Promise<Answer<'WebhookDeliveryListResponse'>> {
+    return this.answer(id, request);
   }
 
   @Get('ops/webhook-deliveries/:delivery_id')
@@ -67,16 +64,11 @@ export class DeliveriesController {
     summary: 'Get a delivery with its request and the answer to each attempt',
   })
   @Answers(200, 'WebhookDeliveryDetails')
-  async get(
+  get(
     @Param('delivery_id') deliveryId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'WebhookDeliveryDetails'>(
-      reply,
-      200,
-      await this.details.get(request.caller as Caller, deliveryId),
-    );
+  ): Promise<Answer<'WebhookDeliveryDetails'>> {
+    return this.details.get(request.caller as Caller, deliveryId);
   }
 
   @Get('ops/events/:event_id/deliveries')
@@ -87,8 +79,8 @@ export class DeliveriesController {
     summary: 'List the deliveries of an event to the subscriptions of its tenant and of operators',
   })
   @Answers(200, 'EventDeliveryList')
-  async ofEvent(@Param('event_id') eventId: string, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'EventDeliveryList'>(reply, 200, await this.ofEvents.list(eventId));
+  ofEvent(@Param('event_id') eventId: string): Promise<Answer<'EventDeliveryList'>> {
+    return this.ofEvents.list(eventId);
   }
 
   @Post('ops/webhook-deliveries/:delivery_id/resend')
@@ -98,24 +90,19 @@ export class DeliveriesController {
     summary: 'Send the event of a delivery to its subscription again',
   })
   @Answers(202, 'WebhookResendResponse', 'Queued')
-  async resend(
+  resend(
     @Param('delivery_id') deliveryId: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'WebhookResendResponse'>(
-      reply,
-      202,
-      await this.details.resend(request.caller as Caller, deliveryId),
-    );
+  ): Promise<Answer<'WebhookResendResponse'>> {
+    return this.details.resend(request.caller as Caller, deliveryId);
   }
 
-  private async answer(id: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  private async answer(id: string, request: FastifyRequest): Promise<Answer<'WebhookDeliveryListResponse'>> {
     const { rows, ...rest } = await this.deliveries.list(
       request.caller as Caller,
       id,
       validateList(request.query),
     );
-    sendJson(reply, 200, stringifyJson({ deliveries: rows, ...rest }));
+    return { deliveries: rows, ...rest };
   }
 }

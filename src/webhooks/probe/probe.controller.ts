@@ -1,9 +1,8 @@
-import { Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Param, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, originOf, sendJson, OF_SUBSCRIPTION } from '../../http/index.js';
-import { stringifyJson } from '../../wire/index.js';
+import { Access, type Answer, Answers, originOf, OF_SUBSCRIPTION } from '../../http/index.js';
 import { ProbeService } from './probe.service.js';
 
 @Controller()
@@ -20,9 +19,8 @@ export class ProbeController {
   test(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.answer(id, request, 'admin', reply);
+  ): Promise<Answer<'WebhookTestResponse'>> {
+    return this.answer(id, request, 'admin');
   }
 
   @Post('v1/webhooks/:subscription_id/test')
@@ -35,23 +33,15 @@ export class ProbeController {
   testOwn(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.answer(id, request, 'admin_on_behalf_of', reply);
+  ): Promise<Answer<'WebhookTestResponse'>> {
+    return this.answer(id, request, 'admin_on_behalf_of');
   }
 
-  private async answer(
+  private answer(
     id: string,
     request: FastifyRequest,
     adminActor: 'admin' | 'admin_on_behalf_of',
-    reply: FastifyReply,
-  ): Promise<void> {
-    const result = await this.probes.test(
-      request.caller as Caller,
-      id,
-      originOf(request, adminActor),
-      request.trace,
-    );
-    sendJson(reply, 200, stringifyJson(result));
+  ): Promise<Answer<'WebhookTestResponse'>> {
+    return this.probes.test(request.caller as Caller, id, originOf(request, adminActor), request.trace);
   }
 }

@@ -1,8 +1,8 @@
-import { Controller, Param, Post, Req, Res } from '@nestjs/common';
+import { Controller, Param, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, Answers, BodySchema, OF_SUBSCRIPTION, originOf, sendAnswer } from '../../http/index.js';
+import { Access, type Answer, Answers, BodySchema, OF_SUBSCRIPTION, originOf } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { ReplayDto, ReplayService } from './replay.service.js';
 
@@ -17,17 +17,10 @@ export class ReplayController {
   @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver the events of a time window again' })
   @BodySchema(ReplayDto, { event_types: ['reservation.expired'], max_events: 100 })
   @Answers(202, 'WebhookReplayResponse', 'Queued')
-  async replay(
+  replay(
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const result = await this.replays.replay(
-      request.caller as Caller,
-      id,
-      validate(request.body),
-      originOf(request),
-    );
-    sendAnswer<'WebhookReplayResponse'>(reply, 202, result);
+  ): Promise<Answer<'WebhookReplayResponse'>> {
+    return this.replays.replay(request.caller as Caller, id, validate(request.body), originOf(request));
   }
 }

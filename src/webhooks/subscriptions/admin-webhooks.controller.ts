@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   AnswersNothing,
   BodySchema,
@@ -12,8 +13,6 @@ import {
   OF_SUBSCRIPTION,
   originOf,
   QuerySchema,
-  sendAnswer,
-  sendJson,
   sendSecret,
   tenantsOf,
 } from '../../http/index.js';
@@ -74,9 +73,9 @@ export class AdminWebhooksController {
   @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
     const { rows, ...rest } = await this.lists.all(validateList(request.query), tenantsOf(request));
-    sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
+    return { subscriptions: rows, ...rest };
   }
 
   @Post('bulk-action')
@@ -92,24 +91,19 @@ export class AdminWebhooksController {
     action: 'PAUSE',
     idempotency_key: 'pause-acme-1',
   })
-  async bulkAction(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendJson(reply, 200, await this.bulk.apply(validateBulk(request.body), originOf(request)));
+  bulkAction(@Req() request: FastifyRequest): Promise<string> {
+    return this.bulk.apply(validateBulk(request.body), originOf(request));
   }
 
   @Get(':subscription_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({ operationId: 'getWebhookSubscription', summary: 'Get a webhook subscription' })
   @Answers(200, 'WebhookSubscription')
-  async get(
+  get(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'WebhookSubscription'>(
-      reply,
-      200,
-      await this.subscriptions.get(request.caller as Caller, subscriptionId),
-    );
+  ): Promise<Answer<'WebhookSubscription'>> {
+    return this.subscriptions.get(request.caller as Caller, subscriptionId);
   }
 
   @Patch(':subscription_id')
@@ -121,19 +115,17 @@ export class AdminWebhooksController {
   })
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
-  async update(
+  update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const changed = await this.subscriptions.update(
+  ): Promise<Answer<'WebhookSubscription'>> {
+    return this.subscriptions.update(
       request.caller as Caller,
       'admin',
       subscriptionId,
       validateUpdate(request.body),
       originOf(request),
     );
-    sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }
 
   @Delete(':subscription_id')
@@ -144,9 +136,7 @@ export class AdminWebhooksController {
   async remove(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
   ): Promise<void> {
     await this.subscriptions.remove(request.caller as Caller, 'admin', subscriptionId, originOf(request));
-    void reply.code(204).send();
   }
 }

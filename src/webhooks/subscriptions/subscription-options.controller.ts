@@ -1,15 +1,15 @@
-import { Controller, Get, Param, Put, Req, Res } from '@nestjs/common';
+import { Controller, Get, Param, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   BodySchema,
   LimitedChange,
   OF_SUBSCRIPTION,
   originOf,
-  sendAnswer,
 } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { SubscriptionOptionsDto } from './subscription-options.dto.js';
@@ -28,13 +28,11 @@ export class SubscriptionOptionsController {
     summary: 'Get what a subscription has beyond the protocol',
   })
   @Answers(200, 'WebhookOptions')
-  async read(
+  read(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const found = await this.options.read(request.caller as Caller, subscriptionId);
-    sendAnswer<'WebhookOptions'>(reply, 200, found);
+  ): Promise<Answer<'WebhookOptions'>> {
+    return this.options.read(request.caller as Caller, subscriptionId);
   }
 
   @Put()
@@ -52,17 +50,15 @@ export class SubscriptionOptionsController {
     payload_filter: { unit: 'TOKENS' },
     used_amounts: [{ unit: 'TOKENS', amount: 50_000 }],
   })
-  async replace(
+  replace(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const changed = await this.options.replace(
+  ): Promise<Answer<'WebhookOptions'>> {
+    return this.options.replace(
       request.caller as Caller,
       subscriptionId,
       validate(request.body),
       originOf(request),
     );
-    sendAnswer<'WebhookOptions'>(reply, 200, changed);
   }
 }

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
   Access,
+  type Answer,
   Answers,
   AnswersNothing,
   BodySchema,
@@ -12,7 +13,6 @@ import {
   OF_SUBSCRIPTION,
   originOf,
   QuerySchema,
-  sendAnswer,
   sendSecret,
 } from '../../http/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
@@ -65,28 +65,23 @@ export class TenantWebhooksController {
   @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(TenantSubscriptionListQueryDto, { tenant: 'acme' })
-  async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
+  async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
     const { rows, ...rest } = await this.lists.ofTenant(
       request.caller as Caller,
       validateList(request.query),
     );
-    sendAnswer<'WebhookListResponse'>(reply, 200, { subscriptions: rows, ...rest });
+    return { subscriptions: rows, ...rest };
   }
 
   @Get(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: OF_SUBSCRIPTION })
   @ApiOperation({ operationId: 'getTenantWebhook', summary: "Get a tenant's webhook subscription" })
   @Answers(200, 'WebhookSubscription')
-  async get(
+  get(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    sendAnswer<'WebhookSubscription'>(
-      reply,
-      200,
-      await this.subscriptions.get(request.caller as Caller, subscriptionId),
-    );
+  ): Promise<Answer<'WebhookSubscription'>> {
+    return this.subscriptions.get(request.caller as Caller, subscriptionId);
   }
 
   @Patch(':subscription_id')
@@ -98,19 +93,17 @@ export class TenantWebhooksController {
   })
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
-  async update(
+  update(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const changed = await this.subscriptions.update(
+  ): Promise<Answer<'WebhookSubscription'>> {
+    return this.subscriptions.update(
       request.caller as Caller,
       'tenant',
       subscriptionId,
       validateUpdate(request.body),
       originOf(request, 'admin_on_behalf_of'),
     );
-    sendAnswer<'WebhookSubscription'>(reply, 200, changed);
   }
 
   @Delete(':subscription_id')
@@ -121,7 +114,6 @@ export class TenantWebhooksController {
   async remove(
     @Req() request: FastifyRequest,
     @Param('subscription_id') subscriptionId: string,
-    @Res() reply: FastifyReply,
   ): Promise<void> {
     await this.subscriptions.remove(
       request.caller as Caller,
@@ -129,6 +121,5 @@ export class TenantWebhooksController {
       subscriptionId,
       originOf(request, 'admin_on_behalf_of'),
     );
-    void reply.code(204).send();
   }
 }

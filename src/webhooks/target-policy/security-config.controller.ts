@@ -1,7 +1,7 @@
-import { Controller, Get, Put, Req, Res } from '@nestjs/common';
+import { Controller, Get, Put, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, originOf, sendAnswer } from '../../http/index.js';
+import type { FastifyRequest } from 'fastify';
+import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
 
@@ -18,8 +18,8 @@ export class SecurityConfigController {
     summary: 'Get the rules for where webhooks may be sent',
   })
   @Answers(200, 'WebhookSecurityConfig')
-  async get(@Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'WebhookSecurityConfig'>(reply, 200, (await this.settings.current()).config);
+  async get(): Promise<Answer<'WebhookSecurityConfig'>> {
+    return (await this.settings.current()).config;
   }
 
   @Put()
@@ -30,11 +30,7 @@ export class SecurityConfigController {
   })
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto, { allowed_url_patterns: ['https://*.example.com/*'] })
-  async update(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    sendAnswer<'WebhookSecurityConfig'>(
-      reply,
-      200,
-      await this.settings.replace(validateConfig(request.body), originOf(request)),
-    );
+  update(@Req() request: FastifyRequest): Promise<Answer<'WebhookSecurityConfig'>> {
+    return this.settings.replace(validateConfig(request.body), originOf(request));
   }
 }
