@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { IsInt, IsString, Min } from 'class-validator';
+import { IsString } from 'class-validator';
 import { partitionsOfTenants, patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, Refusal } from '../ledger/index.js';
 import { eventLogKey, isStreamId, RedisService, streamBound, tagOfPartition } from '../redis/index.js';
-import { Optional, pageEnd, placeAfter } from '../wire/index.js';
+import { IsInt, Optional, pageEnd, placeAfter } from '../wire/index.js';
 import { EXAMINED_A_RUN, type ExpirationSearch, SLACK_MS } from './expiration-feed.js';
 import { boundMs, ExpirationFiltersDto, IsBound, searchOf, valuesOf } from './expirations.service.js';
 
@@ -25,8 +25,7 @@ export class ExpirationCountsQueryDto extends ExpirationFiltersDto {
 
   /** The length of a slot. A window has at most 1,000 of them. */
   @Optional()
-  @IsInt()
-  @Min(MIN_SLOT_MS)
+  @IsInt({ min: MIN_SLOT_MS })
   slot_ms?: number;
 }
 

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { IsString } from 'class-validator';
 import { patternsText, type Tenants } from '../auth/index.js';
 import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
@@ -48,13 +47,11 @@ export function IsBound(): PropertyDecorator {
 /** The filter of the operators' queries by tenant. */
 export class TenantFilterDto {
   @Optional()
-  @IsString()
   @Length(1, 64)
   tenant_id?: string;
 
   /** What `tenant_id` was called before 0.7. */
   @Optional()
-  @IsString()
   @Length(1, 64)
   tenant?: string;
 
@@ -77,7 +74,6 @@ export function tenantOf({ tenant_id: tenantId, tenant }: TenantFilterDto): stri
 export class ExpirationFiltersDto extends TenantFilterDto {
   /** The reservation's scope, or one above it. */
   @Optional()
-  @IsString()
   @Length(1, 1024)
   scope?: string;
 

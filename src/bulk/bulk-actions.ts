@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, Module } from '@nestjs/common';
-import { IsInt, IsString, Min } from 'class-validator';
 import { fingerprintOf, Refusal, TooManyMatched } from '../ledger/index.js';
 import { bulkActionKey, RedisService, StoreUnavailable, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
 import {
@@ -10,16 +9,14 @@ import {
   MetricsRegistry,
   type MetricsTable,
 } from '../telemetry/index.js';
-import { Length, Optional, type Origin, stringifyJson } from '../wire/index.js';
+import { IsInt, Length, Optional, type Origin, stringifyJson } from '../wire/index.js';
 
 /** The members that the requests of all bulk actions have in common, beside `filter` and `action`. */
 export class BulkRequestDto {
   @Optional()
-  @IsInt()
-  @Min(0)
+  @IsInt({ min: 0 })
   expected_count?: number;
 
-  @IsString()
   @Length(1, 128)
   idempotency_key!: string;
 }

@@ -1,9 +1,8 @@
 import { Injectable } from '@nestjs/common';
-import { IsInt, Max, Min } from 'class-validator';
 import type { Answer } from '../answers/index.js';
 import { DAY_MS, Refusal } from '../ledger/index.js';
 import { auditLogKey, Records, RedisService, SYSTEM_OWNER, testClockKey } from '../redis/index.js';
-import { instantMs, IsDateTime, Optional, type Origin, timeOf } from '../wire/index.js';
+import { instantMs, IsDateTime, IsInt, Optional, type Origin, timeOf } from '../wire/index.js';
 import { Advance } from './advance.js';
 
 /** How far one advance may go. */
@@ -17,9 +16,7 @@ export class TestClockAdvanceDto {
   to?: string;
 
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(LONGEST_ADVANCE_MS)
+  @IsInt({ min: 1, max: LONGEST_ADVANCE_MS })
   by_ms?: number;
 }
 

@@ -1,6 +1,5 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
-import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AuthAttempts, ConsoleSessions, OperatorKeys, RateLimits, sessionCookie } from '../auth/index.js';
 import { OperationAccess, PublicAccess, refuseForged } from '../http/index.js';
@@ -9,7 +8,6 @@ import { SessionAnswers } from './session-answers.js';
 
 class LogInDto {
   /** The key of an operator. */
-  @IsString()
   @MaxLength(1024)
   key!: string;
 }

@@ -1,6 +1,5 @@
 import { Controller, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
-import { IsString } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   AuthAttempts,
@@ -19,7 +18,6 @@ import { SessionAnswers } from './session-answers.js';
 
 class FinishDto {
   /** The query of the address to which the provider has sent the browser. */
-  @IsString()
   @MaxLength(8192)
   query!: string;
 }

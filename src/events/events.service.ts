@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsIn, IsString, Matches } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { mayActFor, scopeAllowed, type TenantCaller, type Tenants } from '../auth/index.js';
 import {
   categoryOf,
@@ -17,6 +17,7 @@ import { eventLogKey, RedisService, tagOf, toStoreError } from '../redis/index.j
 import {
   fieldsOf,
   instantMs,
+  Matches,
   MaxLength,
   Obeys,
   Optional,
@@ -55,12 +56,10 @@ export class TenantEventQueryDto extends WindowQueryDto {
 
   /** Events at this scope and below it. */
   @Optional()
-  @IsString()
   @MaxLength(1024)
   scope?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(512)
   correlation_id?: string;
 }
@@ -72,7 +71,6 @@ export class EventQueryDto extends TenantEventQueryDto {
   tenant_id?: string;
 
   @Optional()
-  @IsString()
   @Matches(/^[0-9a-f]{32}$/)
   trace_id?: string;
 
@@ -81,7 +79,6 @@ export class EventQueryDto extends TenantEventQueryDto {
   request_id?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(128)
   search?: string;
 

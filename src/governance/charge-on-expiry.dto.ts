@@ -1,11 +1,9 @@
-import { IsInt, Max, Min } from 'class-validator';
+import { IsInt } from '../wire/index.js';
 
 /** Body of PUT /ops/tenants/{tenant_id}/charge-on-expiry and /ops/policies/{policy_id}/charge-on-expiry. */
 export class ChargeOnExpiryDto {
   /** Of the estimate, rounded up. */
-  @IsInt()
-  @Min(0)
-  @Max(100)
+  @IsInt({ min: 0, max: 100 })
   percent!: number;
 }
 

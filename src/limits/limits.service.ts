@@ -1,5 +1,4 @@
 import { applyDecorators, Inject, Injectable } from '@nestjs/common';
-import { IsInt, Max, Min } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   Refusal,
@@ -16,7 +15,7 @@ import {
   MetricsRegistry,
   type MetricsTable,
 } from '../telemetry/index.js';
-import { Optional, type Origin } from '../wire/index.js';
+import { IsInt, Optional, type Origin } from '../wire/index.js';
 
 /** Holds end all the time; stored bytes shrink only when the janitor trims what has passed its retention. */
 const RETRY_AFTER_S: Partial<Record<TenantLimit, number>> = { live_reservations: 1, stored_bytes: 60 };
@@ -120,7 +119,7 @@ export class TenantLimits {
 const HIGHEST = 1_000_000_000_000;
 
 function Limit(): PropertyDecorator {
-  return applyDecorators(Optional(), IsInt(), Min(0), Max(HIGHEST));
+  return applyDecorators(Optional(), IsInt({ min: 0, max: HIGHEST }));
 }
 
 /** All limits that a tenant has of its own. 0 means no limit; a missing one falls back to the deployment's. */

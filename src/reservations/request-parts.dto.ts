@@ -1,11 +1,12 @@
 import { applyDecorators } from '@nestjs/common';
-import { ArrayMaxSize, IsArray, IsIn, IsString, Matches } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn } from 'class-validator';
 import { SCOPE_LEVELS, SEGMENT_MAX_LENGTH, SEGMENT_PATTERN, type Unit, UNITS } from '../ledger/index.js';
 import {
   IsFreeObject,
   IsInt64,
   IsStringMap,
   Length,
+  Matches,
   MaxLength,
   Nested,
   Optional,
@@ -24,22 +25,18 @@ export class AmountDto {
 /** ActionPolicyKeys of cycles-action-kinds-v0.1.26. */
 export class ActionPolicyKeysDto {
   @Optional()
-  @IsString()
   @MaxLength(253)
   host?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(253)
   recipient_domain?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(128)
   resource_type?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(512)
   path_prefix?: string;
 
@@ -50,11 +47,9 @@ export class ActionPolicyKeysDto {
 
 /** Action of the protocol. */
 export class ActionDto {
-  @IsString()
   @Length(1, 64)
   kind!: string;
 
-  @IsString()
   @Length(1, 256)
   @Matches(/\S/)
   name!: string;
@@ -62,7 +57,6 @@ export class ActionDto {
   @Optional()
   @IsArray()
   @ArrayMaxSize(10)
-  @IsString({ each: true })
   @MaxLength(64, { each: true })
   tags?: string[];
 
@@ -73,7 +67,7 @@ export class ActionDto {
 
 /** Validates the value of one level of the hierarchy. */
 export function Level(): PropertyDecorator {
-  return applyDecorators(Optional(), IsString(), Length(1, SEGMENT_MAX_LENGTH), Matches(SEGMENT_PATTERN));
+  return applyDecorators(Optional(), Length(1, SEGMENT_MAX_LENGTH), Matches(SEGMENT_PATTERN));
 }
 
 /** The levels of the hierarchy, as a subject or a query for balances names them. */
@@ -113,7 +107,6 @@ function hasLevel(subject: unknown): boolean {
 
 /** What reserve, decide and direct debit have in common: who pays, and for what. */
 export class AdmissionDto {
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 

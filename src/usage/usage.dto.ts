@@ -1,9 +1,10 @@
-import { ArrayMaxSize, IsArray, IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsString } from 'class-validator';
 import { SCOPE_LEVELS, UNITS } from '../ledger/index.js';
 import {
   FORMATS,
   instantMs,
   IsInAnyCase,
+  IsInt,
   Length,
   MaxLength,
   Obeys,
@@ -75,7 +76,7 @@ export function boundMs(text: string): number | undefined {
 
 /** Texts that may be compared with what clients have sent. */
 function Exactly(): PropertyDecorator {
-  return (target, name) => [Optional(), IsString(), Length(1, 1024)].forEach((rule) => rule(target, name));
+  return (target, name) => [Optional(), Length(1, 1024)].forEach((rule) => rule(target, name));
 }
 
 /** Query of GET /v1/usage and GET /ops/usage. */
@@ -92,7 +93,6 @@ export class UsageQueryDto {
 
   /** Where hours, days and months begin. */
   @Optional()
-  @IsString()
   @MaxLength(64)
   time_zone?: string;
 
@@ -108,9 +108,7 @@ export class UsageQueryDto {
 
   /** Scopes are cut after this many segments. For `group_by=scope`. */
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(SCOPE_LEVELS.length)
+  @IsInt({ min: 1, max: SCOPE_LEVELS.length })
   scope_depth?: number;
 
   @Exactly()
@@ -165,9 +163,7 @@ export class UsageQueryDto {
 
   /** Rows. Totals are of everything all the same. */
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MOST_ROWS)
+  @IsInt({ min: 1, max: MOST_ROWS })
   limit?: number;
 
   /** Overrides the Accept header. */

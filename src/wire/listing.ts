@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn } from 'class-validator';
 import { fingerprintOf } from '../ledger/index.js';
 import {
   type PageEnd,
@@ -10,7 +10,7 @@ import {
   type Position,
   type SortOrder,
 } from './cursor.js';
-import { MaxLength, Obeys, Optional } from './rules/decorators.js';
+import { IsInt, MaxLength, Obeys, Optional } from './rules/decorators.js';
 
 /** The fields of a stored record. */
 export type Fields = ReadonlyMap<string, string>;
@@ -135,12 +135,12 @@ export function IsDateTime(): PropertyDecorator {
 
 /** Where the page before ended, as its next_cursor says. */
 export function PageCursor(): PropertyDecorator {
-  return applyDecorators(Optional(), IsString(), MaxLength(2048));
+  return applyDecorators(Optional(), MaxLength(2048));
 }
 
 /** How many rows a page may have. */
 export function PageLimit(most?: number): PropertyDecorator {
-  return applyDecorators(Optional(), IsInt(), Min(1), ...(most === undefined ? [] : [Max(most)]));
+  return applyDecorators(Optional(), IsInt({ min: 1, max: most }));
 }
 
 /** The parameters of every list with pages. */
@@ -163,7 +163,7 @@ export class WindowQueryDto extends PageQueryDto {
 
 /** The free text that lists and bulk actions of the governance plane search for; see `matchesSearch`. */
 export function SearchText(): PropertyDecorator {
-  return applyDecorators(Optional(), IsString(), MaxLength(128));
+  return applyDecorators(Optional(), MaxLength(128));
 }
 
 /** The parameters of the governance plane's lists with search. */

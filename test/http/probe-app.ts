@@ -13,7 +13,7 @@ import {
   Req,
   Res,
 } from '@nestjs/common';
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn } from 'class-validator';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { pino } from 'pino';
@@ -25,13 +25,12 @@ import { Refusal } from '../../src/ledger/refusal.js';
 import { StoreUnavailable } from '../../src/redis/errors.js';
 import { stringifyJson } from '../../src/wire/exact-json.js';
 import { compileQuery, compileValidator } from '../../src/wire/rules/compile.js';
-import { IsFreeObject, IsInt64, Length, Optional } from '../../src/wire/rules/decorators.js';
+import { IsFreeObject, IsInt, IsInt64, Length, Optional } from '../../src/wire/rules/decorators.js';
 import { sharedStoreUrl, storeSettings } from '../support/store.js';
 
 export const ADMIN_KEY = 'admin-key-for-tests-only';
 
 class ProbeDto {
-  @IsString()
   @Length(1, 256)
   key!: string;
 
@@ -46,9 +45,7 @@ class ProbeDto {
 
 class ProbeQuery {
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(200)
+  @IsInt({ min: 1, max: 200 })
   limit?: number;
 
   @Optional()

@@ -1,6 +1,14 @@
 import { applyDecorators } from '@nestjs/common';
-import { ArrayMaxSize, IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
-import { ListQueryDto, MaxLength, Optional, WindowBound, WindowQueryDto } from '../../wire/index.js';
+import { ArrayMaxSize, IsArray, IsBoolean, IsIn, IsString } from 'class-validator';
+import {
+  IsInt,
+  ListQueryDto,
+  Matches,
+  MaxLength,
+  Optional,
+  WindowBound,
+  WindowQueryDto,
+} from '../../wire/index.js';
 
 /** A comma-separated list. */
 function Names(): PropertyDecorator {
@@ -49,15 +57,11 @@ export class AuditLogQueryDto extends ListQueryDto {
   status?: number;
 
   @Optional()
-  @IsInt()
-  @Min(100)
-  @Max(599)
+  @IsInt({ min: 100, max: 599 })
   status_min?: number;
 
   @Optional()
-  @IsInt()
-  @Min(100)
-  @Max(599)
+  @IsInt({ min: 100, max: 599 })
   status_max?: number;
 
   @WindowBound()
@@ -67,7 +71,6 @@ export class AuditLogQueryDto extends ListQueryDto {
   to?: string;
 
   @Optional()
-  @IsString()
   @Matches(/^[0-9a-f]{32}$/)
   trace_id?: string;
 
@@ -103,14 +106,11 @@ export class RequestLogQueryDto extends WindowQueryDto {
   error_code?: string[];
 
   @Optional()
-  @IsInt()
-  @Min(400)
-  @Max(599)
+  @IsInt({ min: 400, max: 599 })
   status?: number;
 
   /** The scope that refused, or one above it. */
   @Optional()
-  @IsString()
   @MaxLength(1024)
   scope?: string;
 
@@ -123,7 +123,6 @@ export class RequestLogQueryDto extends WindowQueryDto {
   request_id?: string;
 
   @Optional()
-  @IsString()
   @Matches(/^[0-9a-f]{32}$/)
   trace_id?: string;
 }

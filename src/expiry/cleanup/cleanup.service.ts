@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsBoolean } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { DAY_MS, fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
@@ -12,6 +12,8 @@ import {
   toStoreError,
 } from '../../redis/index.js';
 import {
+  IsInt,
+  Matches,
   MaxLength,
   Optional,
   type Origin,
@@ -29,7 +31,6 @@ const YEAR_MS = 366 * DAY_MS;
 /** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
 export class CleanupDto {
   @Optional()
-  @IsString()
   @Matches(/^[a-z0-9-]{3,64}$/)
   tenant_id?: string;
 
@@ -38,9 +39,7 @@ export class CleanupDto {
   all_tenants?: boolean;
 
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(YEAR_MS)
+  @IsInt({ min: 0, max: YEAR_MS })
   overdue_for_ms?: number;
 
   @PageLimit(1000)
@@ -51,7 +50,6 @@ export class CleanupDto {
   dry_run?: boolean;
 
   @Optional()
-  @IsString()
   @MaxLength(256)
   reason?: string;
 

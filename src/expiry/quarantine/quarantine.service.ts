@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { IsIn, IsString } from 'class-validator';
+import { IsIn } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
@@ -28,7 +28,6 @@ import { countExpiry, EXPIRY_METRICS, outcomeOf } from '../expiry.metrics.js';
 
 export class QuarantineListQueryDto {
   @Optional()
-  @IsString()
   @MaxLength(64)
   reason?: string;
 
@@ -44,7 +43,6 @@ export class QuarantineDecisionDto {
   action!: 'retry' | 'release';
 
   @Optional()
-  @IsString()
   @MaxLength(256)
   reason?: string;
 }

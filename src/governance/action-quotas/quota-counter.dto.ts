@@ -15,12 +15,10 @@ export class QuotaCounterListQueryDto {
 
   /** The start of a scope. */
   @Optional()
-  @IsString()
   @MaxLength(SCOPE_MAX_LENGTH)
   scope?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(KIND_MAX_LENGTH)
   action_kind?: string;
 
@@ -30,7 +28,6 @@ export class QuotaCounterListQueryDto {
 
   /** Only the counters of this run. */
   @Optional()
-  @IsString()
   @MaxLength(RUN_MAX_LENGTH)
   run_id?: string;
 
@@ -51,12 +48,10 @@ export class QuotaCounterResetDto {
   @IsString()
   tenant_id!: string;
 
-  @IsString()
   @Length(1, SCOPE_MAX_LENGTH)
   scope!: string;
 
   /** `__risk__` for the counter of a risk class. */
-  @IsString()
   @MaxLength(KIND_MAX_LENGTH)
   action_kind!: string;
 
@@ -68,12 +63,10 @@ export class QuotaCounterResetDto {
   window!: QuotaWindow;
 
   /** As a list shows it. */
-  @IsString()
   @MaxLength(RUN_MAX_LENGTH)
   window_key!: string;
 
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 }

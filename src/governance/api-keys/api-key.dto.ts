@@ -1,4 +1,4 @@
-import { ArrayMaxSize, IsArray, IsIn, IsString, Matches, type ValidationArguments } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn, IsString, type ValidationArguments } from 'class-validator';
 import { isScopeFilterEntry, type Permission, PERMISSIONS } from '../../auth/index.js';
 import { TENANT_ID_PATTERN } from '../../ledger/index.js';
 import {
@@ -6,6 +6,7 @@ import {
   IsFreeObject,
   Length,
   ListQueryDto,
+  Matches,
   MaxLength,
   Optional,
   Satisfies,
@@ -26,7 +27,6 @@ function nameUnknown({ value }: ValidationArguments): string {
 /** The properties that both create and update accept. */
 class ApiKeyPropertiesDto {
   @Optional()
-  @IsString()
   @MaxLength(1024)
   description?: string;
 
@@ -39,7 +39,6 @@ class ApiKeyPropertiesDto {
   @Optional()
   @IsArray()
   @ArrayMaxSize(100)
-  @IsString({ each: true })
   @MaxLength(SCOPE_FILTER_ENTRY_MAX_LENGTH, { each: true })
   @Satisfies(
     'entries of level:value segments joined by /, such as workspace:eng or tenant:acme/agent:*',
@@ -55,11 +54,9 @@ class ApiKeyPropertiesDto {
 
 /** ApiKeyCreateRequest of cycles-governance-admin-v0.1.25. */
 export class ApiKeyCreateDto extends ApiKeyPropertiesDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
-  @IsString()
   @Length(1, 256)
   name!: string;
 
@@ -71,7 +68,6 @@ export class ApiKeyCreateDto extends ApiKeyPropertiesDto {
 /** The body of updateApiKey of cycles-governance-admin-v0.1.25. */
 export class ApiKeyUpdateDto extends ApiKeyPropertiesDto {
   @Optional()
-  @IsString()
   @Length(1, 256)
   name?: string;
 }
@@ -104,7 +100,6 @@ export class ApiKeyListQueryDto extends ListQueryDto {
 
 export class ApiKeyRevokeQueryDto {
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 }

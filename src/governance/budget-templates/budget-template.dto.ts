@@ -1,6 +1,6 @@
-import { ArrayMaxSize, ArrayMinSize, IsBoolean, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize, IsBoolean } from 'class-validator';
 import { DAY_MS, TENANT_ID_PATTERN } from '../../ledger/index.js';
-import { Length, ListQueryDto, Nested, NestedArray, Optional } from '../../wire/index.js';
+import { IsInt, Length, ListQueryDto, Matches, Nested, NestedArray, Optional } from '../../wire/index.js';
 import { BudgetTermsDto, SCOPE_MAX_LENGTH } from '../budgets/budget.dto.js';
 import { PeriodCalendarDto } from '../budgets/recurrence.dto.js';
 import { BudgetWindowDto, MOST_WINDOWS } from '../budgets/windows.service.js';
@@ -12,20 +12,16 @@ const MOST_CREDITS = 16;
 
 /** What a template sets, which PUT replaces as a whole. */
 export class BudgetTemplateDto extends BudgetTermsDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
   /** A scope, whose last segments may have `*` in place of a value. */
-  @IsString()
   @Length(1, SCOPE_MAX_LENGTH)
   scope_pattern!: string;
 
   /** The length of periods that begin with the budget. */
   @Optional()
-  @IsInt()
-  @Min(MINUTE_MS)
-  @Max(TEN_YEARS_MS)
+  @IsInt({ min: MINUTE_MS, max: TEN_YEARS_MS })
   period_ms?: number;
 
   /** The calendar at whose boundaries periods begin. The first one begins with the budget. */
@@ -53,19 +49,16 @@ export class BudgetTemplateDto extends BudgetTermsDto {
 
   /** Of the change of the budgets that it has made. */
   @Optional()
-  @IsString()
   @Length(1, 128)
   idempotency_key?: string;
 }
 
 export class BudgetTemplateQueryDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 }
 
 export class BudgetTemplateListQueryDto extends ListQueryDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 }

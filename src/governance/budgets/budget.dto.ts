@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { IsBoolean, IsIn, IsNumber, IsString, Matches, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn, IsString } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import {
   OVERAGE_POLICIES,
@@ -12,8 +12,10 @@ import {
   IsDateTime,
   IsFreeObject,
   IsInt64,
+  IsNumber,
   Length,
   ListQueryDto,
+  Matches,
   MaxLength,
   Nested,
   Optional,
@@ -63,11 +65,9 @@ export class BudgetTermsDto {
 /** BudgetCreateRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetCreateDto extends BudgetTermsDto {
   @Optional()
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id?: string;
 
-  @IsString()
   @Length(1, SCOPE_MAX_LENGTH)
   scope!: string;
 
@@ -97,12 +97,10 @@ export class BudgetFundingDto {
   spent?: AmountDto;
 
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 
   @Optional()
-  @IsString()
   @Length(1, 256)
   idempotency_key?: string;
 
@@ -144,7 +142,6 @@ export class BudgetPeriodUpdateDto {
 /** BudgetStatusTransitionRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetStatusTransitionDto {
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 
@@ -155,7 +152,6 @@ export class BudgetStatusTransitionDto {
 
 /** Scope and unit identify a budget. */
 export class BudgetLookupQueryDto {
-  @IsString()
   @Length(1, SCOPE_MAX_LENGTH)
   scope!: string;
 
@@ -186,12 +182,12 @@ export const BUDGET_SORT_KEYS = [
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 
 function ScopePrefix(): PropertyDecorator {
-  return applyDecorators(Optional(), IsString(), MaxLength(SCOPE_MAX_LENGTH));
+  return applyDecorators(Optional(), MaxLength(SCOPE_MAX_LENGTH));
 }
 
 /** A bound of the share of a budget that is used, 0 to 1. */
 function Utilization(): PropertyDecorator {
-  return applyDecorators(Optional(), IsNumber(), Min(0), Max(1));
+  return applyDecorators(Optional(), IsNumber({ min: 0, max: 1 }));
 }
 
 export class BudgetListQueryDto extends ListQueryDto {
@@ -231,7 +227,6 @@ export class BudgetListQueryDto extends ListQueryDto {
 
 /** BudgetBulkFilter of cycles-governance-admin-v0.1.25. */
 export class BudgetBulkFilterDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
@@ -281,7 +276,6 @@ export class BudgetBulkActionDto extends BulkRequestDto {
   spent?: AmountDto;
 
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 }

@@ -1,6 +1,6 @@
-import { IsIn, IsInt, IsString, Max, Min } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { Refusal } from '../../ledger/index.js';
-import { Optional, Satisfies } from '../../wire/index.js';
+import { IsInt, Optional, Satisfies } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
 import { type Every, EVERY, PERIODS, type Recurrence } from './recurrence.js';
 import { isTimeZone } from './time-zone.js';
@@ -15,23 +15,17 @@ abstract class CalendarDto {
 
   /** Of the week, 1 for Monday, or of the month; a shorter month begins on its last day. */
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(31)
+  @IsInt({ min: 1, max: 31 })
   anchor_day?: number;
 
   /** In which years begin, or one in which quarters do. */
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(12)
+  @IsInt({ min: 1, max: 12 })
   anchor_month?: number;
 
   /** The hour of the day at which a period or window begins. */
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(23)
+  @IsInt({ min: 0, max: 23 })
   anchor_hour?: number;
 }
 
@@ -42,9 +36,7 @@ export class WindowRecurrenceDto extends CalendarDto {
 
   /** The length of windows of hours. Each day begins with a new window. */
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(23)
+  @IsInt({ min: 1, max: 23 })
   length_hours?: number;
 }
 

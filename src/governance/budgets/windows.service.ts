@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { ArrayMaxSize, ArrayMinSize, IsString, Matches } from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
 import { parseAmount, Refusal, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService } from '../../redis/index.js';
-import { type Fields, Nested, NestedArray, type Origin, timeOf } from '../../wire/index.js';
+import { type Fields, Matches, Nested, NestedArray, type Origin, timeOf } from '../../wire/index.js';
 import { AmountDto, type BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetOf, budgetRefusal, ownedScope, requireUnit, type UnitAmount } from './budget.js';
 import {
@@ -20,7 +20,6 @@ export const MOST_WINDOWS = 4;
 
 /** One window of a budget, such as its day: what may be used in it, and when the next one begins. */
 export class BudgetWindowDto extends WindowRecurrenceDto {
-  @IsString()
   @Matches(/^[a-z0-9][a-z0-9_-]{0,31}$/)
   name!: string;
 

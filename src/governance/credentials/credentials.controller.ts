@@ -1,6 +1,5 @@
 import { Controller, Get, Post, Req } from '@nestjs/common';
 import { ApiOperation } from '@nestjs/swagger';
-import { IsString } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
@@ -9,7 +8,6 @@ import { CredentialsService } from './credentials.service.js';
 
 /** ApiKeyValidationRequest of cycles-governance-admin-v0.1.25. */
 export class ApiKeyValidationDto {
-  @IsString()
   @Length(0, 1024)
   key_secret!: string;
 }

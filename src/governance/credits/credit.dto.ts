@@ -1,12 +1,14 @@
-import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import { DAY_MS, TENANT_ID_PATTERN, type Unit, UNITS } from '../../ledger/index.js';
 import {
   instantMs,
   IsDateTime,
   IsFreeObject,
+  IsInt,
   IsInt64,
   Length,
+  Matches,
   MaxLength,
   Nested,
   Obeys,
@@ -34,28 +36,22 @@ class CreditDto {
   @Nested(() => CreditAmountDto)
   amount!: CreditAmountDto;
 
-  @IsString()
   @Length(1, NAME_LENGTH)
   name!: string;
 
   @Optional()
   @Says('Of what sort it is, in your words.')
-  @IsString()
   @Length(1, NAME_LENGTH)
   category?: string;
 
   @Optional()
   @Says('0 burns first, 100 last. Default 50.')
-  @IsInt()
-  @Min(0)
-  @Max(100)
+  @IsInt({ min: 0, max: 100 })
   priority?: number;
 
   @Optional()
   @Says('How long before its end `custom.credit.ending` comes, in ms. Without it, never.')
-  @IsInt()
-  @Min(1)
-  @Max(TEN_YEARS_MS)
+  @IsInt({ min: 1, max: TEN_YEARS_MS })
   notify_before_ms?: number;
 
   @Optional()
@@ -77,22 +73,17 @@ export class CreditTermsDto extends CreditDto {
 /** What each budget of a template gets. */
 export class TemplateCreditDto extends CreditDto {
   @Says('How long it burns, from the instant at which the budget gets it, in ms.')
-  @IsInt()
-  @Min(1)
-  @Max(TEN_YEARS_MS)
+  @IsInt({ min: 1, max: TEN_YEARS_MS })
   lasts_ms!: number;
 }
 
 export class CreditGrantDto extends CreditTermsDto {
-  @IsString()
   @Length(1, 256)
   idempotency_key!: string;
 
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
-  @IsString()
   @Length(1, SCOPE_MAX_LENGTH)
   scope!: string;
 
@@ -108,14 +99,12 @@ export class CreditListQueryDto extends BudgetLookupQueryDto {
 
 export class CreditVoidDto {
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 }
 
 export class CreditUpdateDto {
   @Optional()
-  @IsString()
   @Length(1, NAME_LENGTH)
   name?: string;
 

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { IsString } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { partitionsOfTenants, patternsText, type Tenants } from '../../auth/index.js';
 import { DAY_MS, type Unit } from '../../ledger/index.js';
@@ -9,7 +8,6 @@ import { instantMs, IsDateTime, Length, Optional, timeOf } from '../../wire/inde
 /** Query of GET /ops/credits/ending. */
 export class EndingCreditsQueryDto {
   @Optional()
-  @IsString()
   @Length(1, 64)
   tenant_id?: string;
 

@@ -1,4 +1,4 @@
-import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsIn } from 'class-validator';
 import {
   isTenantPattern,
   MAX_TENANT_PATTERNS,
@@ -7,7 +7,16 @@ import {
   TENANT_PATTERN,
 } from '../../auth/index.js';
 import { DAY_MS } from '../../ledger/index.js';
-import { IsDateTime, MaxLength, Obeys, Optional, PageQueryDto, type Rule } from '../../wire/index.js';
+import {
+  IsDateTime,
+  IsInt,
+  Matches,
+  MaxLength,
+  Obeys,
+  Optional,
+  PageQueryDto,
+  type Rule,
+} from '../../wire/index.js';
 
 /** Lower case, so that two names never differ only in that. An e-mail address is a name. */
 export const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@+-]{0,127}$/;
@@ -36,7 +45,6 @@ const TENANTS: Rule = {
 };
 
 export class OperatorCreateDto {
-  @IsString()
   @Matches(OPERATOR_NAME)
   name!: string;
 
@@ -67,9 +75,7 @@ export class OperatorUpdateDto {
 export class OperatorRotateDto {
   /** How long the key before still works. */
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(LONGEST_OVERLAP_MS)
+  @IsInt({ min: 0, max: LONGEST_OVERLAP_MS })
   overlap_ms?: number;
 
   /** Of the new key; without it, that of the key before. */
@@ -86,7 +92,6 @@ export class OperatorListQueryDto extends PageQueryDto {
 
 export class OperatorRevokeQueryDto {
   @Optional()
-  @IsString()
   @MaxLength(512)
   reason?: string;
 }

@@ -1,5 +1,5 @@
 import { applyDecorators } from '@nestjs/common';
-import { ArrayMaxSize, IsArray, IsIn, IsInt, IsNumber, IsString, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn } from 'class-validator';
 import {
   QUOTA_WINDOWS,
   type QuotaWindow,
@@ -7,7 +7,7 @@ import {
   RISK_COUNTER,
   type RiskClass,
 } from '../../ledger/index.js';
-import { Length, MaxLength, NestedArray, Optional, Satisfies } from '../../wire/index.js';
+import { IsInt, IsNumber, Length, MaxLength, NestedArray, Optional, Satisfies } from '../../wire/index.js';
 
 const MAX_CALLS = 100_000;
 const MIN_RUN_TTL_MS = 60_000;
@@ -35,7 +35,6 @@ function Kinds(): PropertyDecorator {
     Optional(),
     IsArray(),
     ArrayMaxSize(200),
-    IsString({ each: true }),
     Length(1, KIND_MAX_LENGTH, { each: true }),
     Satisfies(
       `a list whose entries are each ${EXACT}`,
@@ -49,36 +48,28 @@ function Names(maxLength: number): PropertyDecorator {
     Optional(),
     IsArray(),
     ArrayMaxSize(ALLOWLIST_MAX_SIZE),
-    IsString({ each: true }),
     MaxLength(maxLength, { each: true }),
   );
 }
 
 class QuotaDto {
-  @IsInt()
-  @Min(1)
-  @Max(MAX_CALLS)
+  @IsInt({ min: 1, max: MAX_CALLS })
   max_calls!: number;
 
   @IsIn(QUOTA_WINDOWS)
   window!: QuotaWindow;
 
   @Optional()
-  @IsInt()
-  @Min(MIN_RUN_TTL_MS)
-  @Max(MAX_RUN_TTL_MS)
+  @IsInt({ min: MIN_RUN_TTL_MS, max: MAX_RUN_TTL_MS })
   per_run_counter_ttl_ms?: number;
 
   @Optional()
-  @IsNumber()
-  @Min(0.01)
-  @Max(0.99)
+  @IsNumber({ min: 0.01, max: 0.99 })
   threshold_pct?: number;
 }
 
 /** ActionQuota of cycles-action-kinds-v0.1.26. */
 export class ActionQuotaDto extends QuotaDto {
-  @IsString()
   @Length(1, KIND_MAX_LENGTH)
   @Satisfies(EXACT, isExactKind)
   action_kind!: string;

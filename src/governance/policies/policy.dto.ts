@@ -1,4 +1,4 @@
-import { IsArray, IsBoolean, IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsArray, IsBoolean, IsIn, IsString } from 'class-validator';
 import {
   MAX_TTL_MS,
   MIN_TTL_MS,
@@ -7,7 +7,17 @@ import {
   TENANT_ID_PATTERN,
 } from '../../ledger/index.js';
 import { ActionRulesDto } from './action-rules.dto.js';
-import { IsDateTime, IsInt64, Length, ListQueryDto, MaxLength, Nested, Optional } from '../../wire/index.js';
+import {
+  IsDateTime,
+  IsInt,
+  IsInt64,
+  Length,
+  ListQueryDto,
+  Matches,
+  MaxLength,
+  Nested,
+  Optional,
+} from '../../wire/index.js';
 
 const MAX_COUNT = 2_147_483_647;
 const PATTERN_MAX_LENGTH = 1024;
@@ -24,13 +34,11 @@ export class CapsDto {
 
   @Optional()
   @IsArray()
-  @IsString({ each: true })
   @MaxLength(256, { each: true })
   tool_allowlist?: string[];
 
   @Optional()
   @IsArray()
-  @IsString({ each: true })
   @MaxLength(256, { each: true })
   tool_denylist?: string[];
 
@@ -42,50 +50,37 @@ export class CapsDto {
 /** ReservationTtlOverride of cycles-governance-admin-v0.1.25. */
 export class ReservationTtlOverrideDto {
   @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
   default_ttl_ms?: number;
 
   @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
   max_ttl_ms?: number;
 
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(MAX_COUNT)
+  @IsInt({ min: 0, max: MAX_COUNT })
   max_extensions?: number;
 }
 
 /** RateLimits of cycles-governance-admin-v0.1.25. */
 export class RateLimitsDto {
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_COUNT)
+  @IsInt({ min: 1, max: MAX_COUNT })
   max_reservations_per_minute?: number;
 
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_COUNT)
+  @IsInt({ min: 1, max: MAX_COUNT })
   max_commits_per_minute?: number;
 }
 
 /** The settings that both create and update accept. */
 class PolicySettingsDto extends ActionRulesDto {
   @Optional()
-  @IsString()
   @MaxLength(1024)
   description?: string;
 
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(MAX_COUNT)
+  @IsInt({ min: 0, max: MAX_COUNT })
   priority?: number;
 
   @Optional()
@@ -116,15 +111,12 @@ class PolicySettingsDto extends ActionRulesDto {
 /** PolicyCreateRequest of cycles-governance-admin-v0.1.25. Unsupported settings are refused, not stored. */
 export class PolicyCreateDto extends PolicySettingsDto {
   @Optional()
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id?: string;
 
-  @IsString()
   @Length(1, 256)
   name!: string;
 
-  @IsString()
   @Length(1, PATTERN_MAX_LENGTH)
   scope_pattern!: string;
 }
@@ -135,7 +127,6 @@ type PolicyStatus = (typeof POLICY_STATUSES)[number];
 /** The body of updatePolicy. */
 export class PolicyUpdateDto extends PolicySettingsDto {
   @Optional()
-  @IsString()
   @Length(1, 256)
   name?: string;
 
@@ -150,7 +141,6 @@ export class PolicyListQueryDto extends ListQueryDto {
   tenant_id?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(PATTERN_MAX_LENGTH)
   scope_pattern?: string;
 
@@ -165,7 +155,6 @@ export class PolicyListQueryDto extends ListQueryDto {
 
   /** A kind that its quotas or lists name. */
   @Optional()
-  @IsString()
   @MaxLength(64)
   references_action_kind?: string;
 }

@@ -1,4 +1,4 @@
-import { IsIn, IsInt, IsString, Matches, Max, Min } from 'class-validator';
+import { IsIn, IsString } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import {
   MAX_TTL_MS,
@@ -10,9 +10,11 @@ import {
   TENANT_ID_PATTERN,
 } from '../../ledger/index.js';
 import {
+  IsInt,
   IsStringMap,
   Length,
   ListQueryDto,
+  Matches,
   MaxJsonBytes,
   Nested,
   Optional,
@@ -43,36 +45,27 @@ class TenantSettingsDto {
   default_commit_overage_policy?: OveragePolicy;
 
   @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
   default_reservation_ttl_ms?: number;
 
   @Optional()
-  @IsInt()
-  @Min(MIN_TTL_MS)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
   max_reservation_ttl_ms?: number;
 
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(2_147_483_647)
+  @IsInt({ min: 0, max: 2_147_483_647 })
   max_reservation_extensions?: number;
 }
 
 /** TenantCreateRequest of cycles-governance-admin-v0.1.25. */
 export class TenantCreateDto extends TenantSettingsDto {
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
 
-  @IsString()
   @Length(1, 256)
   name!: string;
 
   @Optional()
-  @IsString()
   @Matches(TENANT_ID_PATTERN)
   parent_tenant_id?: string;
 
@@ -84,7 +77,6 @@ export class TenantCreateDto extends TenantSettingsDto {
 /** The body of updateTenant of cycles-governance-admin-v0.1.25. */
 export class TenantUpdateDto extends TenantSettingsDto {
   @Optional()
-  @IsString()
   @Length(1, 256)
   name?: string;
 

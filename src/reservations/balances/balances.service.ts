@@ -40,7 +40,6 @@ export class BalancesQueryDto extends SubjectLevelsDto {
   tenant_id?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(1024)
   scope_prefix?: string;
 

@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { IsInt, IsString, Min } from 'class-validator';
 import { balancesJson, fingerprintOf, Refusal } from '../../ledger/index.js';
 import {
   type Attestable,
@@ -11,6 +10,7 @@ import {
 import {
   compileValidator,
   IsFreeObject,
+  IsInt,
   Length,
   MaxLength,
   Nested,
@@ -29,22 +29,18 @@ import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reserv
 /** StandardMetrics of the protocol. */
 export class StandardMetricsDto {
   @Optional()
-  @IsInt()
-  @Min(0)
+  @IsInt({ min: 0 })
   tokens_input?: number;
 
   @Optional()
-  @IsInt()
-  @Min(0)
+  @IsInt({ min: 0 })
   tokens_output?: number;
 
   @Optional()
-  @IsInt()
-  @Min(0)
+  @IsInt({ min: 0 })
   latency_ms?: number;
 
   @Optional()
-  @IsString()
   @MaxLength(128)
   model_version?: string;
 
@@ -55,7 +51,6 @@ export class StandardMetricsDto {
 
 /** CommitRequest of the protocol. */
 export class CommitDto {
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 

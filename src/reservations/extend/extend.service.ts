@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { IsInt, IsString, Max, Min } from 'class-validator';
 import { fingerprintOf, MAX_TTL_MS } from '../../ledger/index.js';
 import { idempotencyKey, RedisService, reservationKey } from '../../redis/index.js';
-import { compileValidator, IsFreeObject, Length, Optional, traceText } from '../../wire/index.js';
+import { compileValidator, IsFreeObject, IsInt, Length, Optional, traceText } from '../../wire/index.js';
 import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
@@ -11,13 +10,10 @@ import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reserv
 
 /** ReservationExtendRequest of the protocol. */
 export class ExtendDto {
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 
-  @IsInt()
-  @Min(1)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: 1, max: MAX_TTL_MS })
   extend_by_ms!: number;
 
   @Optional()

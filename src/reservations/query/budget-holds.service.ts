@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsIn, IsString } from 'class-validator';
+import { IsIn } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { patternsText, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, parseScopePath, tenantOfScope, type Unit, UNITS } from '../../ledger/index.js';
@@ -14,7 +14,6 @@ import { Length, PageCursor, pageEnd, PageLimit, placeAfter, type Position } fro
 
 /** Query of GET /ops/budgets/holds. */
 export class BudgetHoldsQueryDto {
-  @IsString()
   @Length(1, 1024)
   scope!: string;
 

@@ -33,7 +33,6 @@ export type SortKey = (typeof SORT_KEYS)[number];
 /** Query of GET /v1/reservations. A blank bound, tenant or cursor counts as absent. */
 export class ListReservationsQueryDto {
   @Optional()
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key?: string;
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsBoolean, IsString } from 'class-validator';
+import { IsBoolean } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { partitionsOfTenants, patternsText, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, type Unit } from '../../ledger/index.js';
@@ -26,7 +26,6 @@ import {
 /** Query of GET /ops/holds. */
 export class LiveHoldsQueryDto {
   @Optional()
-  @IsString()
   @Length(1, 64)
   tenant_id?: string;
 

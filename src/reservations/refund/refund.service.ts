@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { IsIn, IsString } from 'class-validator';
+import { IsIn } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
 import { balancesJson, fingerprintOf, oneLine, Refusal, type Unit, UNITS } from '../../ledger/index.js';
 import {
@@ -36,7 +36,6 @@ class RefundedAmountDto {
 }
 
 export class RefundDto {
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 
@@ -44,7 +43,6 @@ export class RefundDto {
   amount!: RefundedAmountDto;
 
   @Optional()
-  @IsString()
   @MaxLength(256)
   reason?: string;
 

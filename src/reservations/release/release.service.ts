@@ -1,5 +1,4 @@
 import { Injectable } from '@nestjs/common';
-import { IsString } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
 import { balancesJson, fingerprintOf, oneLine, tenantOfScope } from '../../ledger/index.js';
 import {
@@ -18,12 +17,10 @@ import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reserv
 
 /** ReleaseRequest of the protocol. */
 export class ReleaseDto {
-  @IsString()
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 
   @Optional()
-  @IsString()
   @MaxLength(256)
   reason?: string;
 }

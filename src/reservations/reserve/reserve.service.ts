@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { IsBoolean, IsIn, IsInt, Max, Min } from 'class-validator';
+import { IsBoolean, IsIn } from 'class-validator';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   balancesJson,
@@ -25,7 +25,7 @@ import {
   tenantKey,
   FIELD,
 } from '../../redis/index.js';
-import { compileValidator, Nested, Optional, traceText } from '../../wire/index.js';
+import { compileValidator, IsInt, Nested, Optional, traceText } from '../../wire/index.js';
 import { Admission, admittedScopes, denyDetailJson, type Operation, writeGiven } from '../admission.js';
 import type { Wanted } from '../funds-forecast.js';
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
@@ -44,15 +44,11 @@ export class ReserveDto extends AdmissionDto {
   estimate!: AmountDto;
 
   @Optional()
-  @IsInt()
-  @Min(1000)
-  @Max(MAX_TTL_MS)
+  @IsInt({ min: 1000, max: MAX_TTL_MS })
   ttl_ms?: number;
 
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(60_000)
+  @IsInt({ min: 0, max: 60_000 })
   grace_period_ms?: number;
 
   @Optional()

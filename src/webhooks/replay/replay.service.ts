@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { ArrayMaxSize, IsArray, IsIn, IsInt, Max, Min } from 'class-validator';
+import { ArrayMaxSize, IsArray, IsIn } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { type CyclesEvent, EventFeed } from '../../events/index.js';
 import { DAY_MS, EVENT_TYPES, randomBase62, Refusal } from '../../ledger/index.js';
 import { RedisService, replayKey, SYSTEM_OWNER, tagOfTenant, webhookKey } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { instantMs, IsDateTime, Optional, type Origin } from '../../wire/index.js';
+import { instantMs, IsDateTime, IsInt, Optional, type Origin } from '../../wire/index.js';
 import { type DispatchTarget, matches } from '../subscriptions/dispatch-target.js';
 import { SubscriptionAccess, webhookRefusal } from '../subscriptions/subscription-access.js';
 import { type Queued, ReplayQueue } from './replay-queue.js';
@@ -32,9 +32,7 @@ export class ReplayDto {
   event_types?: string[];
 
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_EVENTS)
+  @IsInt({ min: 1, max: MAX_EVENTS })
   max_events?: number;
 }
 

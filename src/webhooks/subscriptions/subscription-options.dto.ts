@@ -1,4 +1,4 @@
-import { ArrayMaxSize, IsBoolean, IsIn, IsString } from 'class-validator';
+import { ArrayMaxSize, IsBoolean, IsIn } from 'class-validator';
 import { type Unit, UNITS } from '../../ledger/index.js';
 import { IsInt64, Length, Nested, NestedArray, Optional } from '../../wire/index.js';
 
@@ -12,13 +12,11 @@ export class PayloadFilterDto {
   unit?: Unit;
 
   @Optional()
-  @IsString()
   @Length(1, 64)
   action_kind?: string;
 
   /** The state that the subject of the event has afterwards, such as `FROZEN`. */
   @Optional()
-  @IsString()
   @Length(1, 64)
   state?: string;
 }

@@ -1,19 +1,11 @@
-import {
-  ArrayMaxSize,
-  ArrayMinSize,
-  IsArray,
-  IsIn,
-  IsInt,
-  IsNumber,
-  IsString,
-  Max,
-  Min,
-} from 'class-validator';
+import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsString } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../ledger/index.js';
 import {
   FREE_OBJECT,
   IsFreeObject,
+  IsInt,
+  IsNumber,
   IsStringMap,
   Length,
   ListQueryDto,
@@ -85,71 +77,50 @@ export class ThresholdsDto {
   @Optional()
   @IsArray()
   @ArrayMaxSize(MAX_UTILIZATIONS)
-  @IsNumber({}, { each: true })
-  @Min(0, { each: true })
-  @Max(1, { each: true })
+  @IsNumber({ min: 0, max: 1 }, { each: true })
   budget_utilization?: number[];
 
   @Optional()
-  @IsNumber()
-  @Min(1.5)
+  @IsNumber({ min: 1.5 })
   burn_rate_multiplier?: number;
 
   @Optional()
-  @IsInt()
-  @Min(60)
-  @Max(DAY_S)
+  @IsInt({ min: 60, max: DAY_S })
   burn_rate_window_seconds?: number;
 
   @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @IsNumber({ min: 0, max: 1 })
   denial_rate_threshold?: number;
 
   @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @IsNumber({ min: 0, max: 1 })
   expiry_rate_threshold?: number;
 
   @Optional()
-  @IsNumber()
-  @Min(0)
-  @Max(1)
+  @IsNumber({ min: 0, max: 1 })
   auth_failure_rate_threshold?: number;
 
   @Optional()
-  @IsInt()
-  @Min(60)
-  @Max(DAY_S)
+  @IsInt({ min: 60, max: DAY_S })
   rate_window_seconds?: number;
 }
 
 /** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
 export class RetryPolicyDto {
   @Optional()
-  @IsInt()
-  @Min(0)
-  @Max(10)
+  @IsInt({ min: 0, max: 10 })
   max_retries?: number;
 
   @Optional()
-  @IsInt()
-  @Min(100)
-  @Max(60_000)
+  @IsInt({ min: 100, max: 60_000 })
   initial_delay_ms?: number;
 
   @Optional()
-  @IsNumber()
-  @Min(1)
-  @Max(10)
+  @IsNumber({ min: 1, max: 10 })
   backoff_multiplier?: number;
 
   @Optional()
-  @IsInt()
-  @Min(1000)
-  @Max(3_600_000)
+  @IsInt({ min: 1000, max: 3_600_000 })
   max_delay_ms?: number;
 }
 
@@ -166,7 +137,6 @@ class SubscriptionSettingsDto {
   thresholds?: ThresholdsDto;
 
   @Optional()
-  @IsString()
   @Length(1, 1024)
   @Satisfies('a string, with base64 after the prefix if it starts with whsec_', isSecret)
   signing_secret?: string;
@@ -182,21 +152,17 @@ class SubscriptionSettingsDto {
   retry_policy?: RetryPolicyDto;
 
   @Optional()
-  @IsInt()
-  @Min(1)
-  @Max(MAX_COUNT)
+  @IsInt({ min: 1, max: MAX_COUNT })
   disable_after_failures?: number;
 }
 
 /** WebhookCreateRequest of cycles-governance-admin-v0.1.25. */
 export class SubscriptionCreateDto extends SubscriptionSettingsDto {
   @Optional()
-  @IsString()
   @MaxLength(256)
   name?: string;
 
   @Optional()
-  @IsString()
   @MaxLength(1024)
   description?: string;
 
@@ -211,7 +177,6 @@ export class SubscriptionCreateDto extends SubscriptionSettingsDto {
   event_types!: string[];
 
   @Optional()
-  @IsString()
   @MaxLength(SCOPE_FILTER_MAX_LENGTH)
   @Satisfies(SCOPE_FILTER, isScopePattern)
   scope_filter?: string;
@@ -302,7 +267,6 @@ export class SubscriptionOwnerQueryDto {
 /** WebhookBulkFilter of cycles-governance-admin-v0.1.25. */
 export class WebhookBulkFilterDto {
   @Optional()
-  @IsString()
   @Length(1, 64)
   tenant_id?: string;
 

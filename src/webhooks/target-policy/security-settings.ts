@@ -87,7 +87,6 @@ export class WebhookSecurityConfigDto {
   @Optional()
   @IsArray()
   @ArrayMaxSize(MAX_ENTRIES)
-  @IsString({ each: true })
   @MaxLength(2048, { each: true })
   @MaxJsonBytes(MAX_LIST_BYTES)
   @Satisfies('URLs with wildcards such as https://*.example.com/*', everyText(isUrlPattern))

@@ -1,13 +1,5 @@
 import { plainToInstance } from 'class-transformer';
-import {
-  arrayMaxSize,
-  arrayMinSize,
-  arrayNotEmpty,
-  arrayUnique,
-  getMetadataStorage,
-  isEnum,
-  isNotEmpty,
-} from 'class-validator';
+import { arrayMaxSize, arrayMinSize, getMetadataStorage } from 'class-validator';
 import { isPlainObject } from '../exact-json.js';
 import { isPresent } from './decorators.js';
 import type { Rule, Schema } from './rule.js';
@@ -112,31 +104,10 @@ type Builder = (constraints: readonly unknown[]) => Pick<Rule, 'test' | 'schema'
 
 /** The supported decorators of class-validator. Each test is class-validator's own, or a faster one that is equal for JSON values. */
 const BUILDERS: Readonly<Record<string, Builder>> = {
-  isDefined: () => ({ test: (value) => value !== undefined && value !== null, schema: {} }),
   isString: () => ({ test: (value) => typeof value === 'string', schema: { type: 'string' } }),
-  isInt: () => ({ test: (value) => Number.isSafeInteger(value), schema: { type: 'integer' } }),
   isBoolean: () => ({ test: (value) => typeof value === 'boolean', schema: { type: 'boolean' } }),
   isObject: () => ({ test: isPlainObject, schema: { type: 'object' } }),
   isArray: () => ({ test: (value) => Array.isArray(value), schema: { type: 'array' } }),
-  isNumber: ([options]) => {
-    if (options !== undefined && Object.keys(options as object).length > 0) {
-      throw new Error('IsNumber() takes no options here');
-    }
-    return {
-      test: (value) => typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER,
-      schema: { type: 'number' },
-    };
-  },
-  isNotEmpty: () => ({ test: (value) => isNotEmpty(value), schema: { minLength: 1 } }),
-  min: ([bound]) => ({
-    test: (value) => typeof value === 'number' && value >= (bound as number),
-    schema: { minimum: bound as number },
-  }),
-  max: ([bound]) => ({
-    test: (value) => typeof value === 'number' && value <= (bound as number),
-    schema: { maximum: bound as number },
-  }),
-  arrayNotEmpty: () => ({ test: (value) => arrayNotEmpty(value), schema: { minItems: 1 } }),
   arrayMinSize: ([size]) => ({
     test: (value) => arrayMinSize(value, size as number),
     schema: { minItems: size as number },
@@ -145,29 +116,10 @@ const BUILDERS: Readonly<Record<string, Builder>> = {
     test: (value) => arrayMaxSize(value, size as number),
     schema: { maxItems: size as number },
   }),
-  arrayUnique: ([identify]) => {
-    if (identify !== undefined) {
-      throw new Error('ArrayUnique() takes no identifier here');
-    }
-    return { test: (value) => Array.isArray(value) && arrayUnique(value), schema: { uniqueItems: true } };
-  },
   isIn: ([values]) => {
     const allowed = [...(values as readonly unknown[])];
     const known = new Set(allowed);
     return { test: (value) => known.has(value), schema: { enum: allowed, ...typeOf(allowed) } };
-  },
-  isEnum: ([entity, values]) => ({
-    test: (value) => isEnum(value, entity),
-    schema: { enum: [...(values as readonly unknown[])], ...typeOf(values as readonly unknown[]) },
-  }),
-  matches: ([pattern, flags]) => {
-    if (!(pattern instanceof RegExp) || flags !== undefined || pattern.global || pattern.sticky) {
-      throw new Error('Matches() takes a RegExp without the flags g and y here');
-    }
-    return {
-      test: (value) => typeof value === 'string' && pattern.test(value),
-      schema: { pattern: pattern.source },
-    };
   },
 };
 
@@ -186,7 +138,7 @@ function toRule(where: string, metadata: Metadata): Rule {
   if (build === undefined) {
     throw new Error(
       name === 'isLength' || name === 'minLength' || name === 'maxLength'
-        ? `${where}: import Length, MinLength and MaxLength from src/wire; those of class-validator do not count every character`
+        ? `${where}: import Length and MaxLength from src/wire; those of class-validator do not count every character`
         : `${where}: the decorator ${name} cannot be compiled; use a supported one, Obeys or Satisfies`,
     );
   }
@@ -198,13 +150,7 @@ function toRule(where: string, metadata: Metadata): Rule {
 }
 
 function isRule(value: unknown): value is Rule {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'test' in value &&
-    'schema' in value &&
-    !(value instanceof RegExp)
-  );
+  return typeof value === 'object' && value !== null && 'test' in value && 'schema' in value;
 }
 
 /** The OpenAPI schema of a DTO, from the rules that its requests are checked with. */
@@ -229,12 +175,9 @@ function classSchema(rules: ClassRules): Schema {
   };
 }
 
-/** What all rules allow. Without a limit of its own, a number ends where doubles become inexact: `IsInt64` goes beyond. */
+/** What all rules allow. */
 function schemaOf(rules: readonly Rule[]): Schema {
-  const schema: Schema = Object.assign({}, ...rules.map((rule) => rule.schema)) as Schema;
-  return schema.type === 'integer' || schema.type === 'number'
-    ? { ...schema, maximum: schema.maximum ?? Number.MAX_SAFE_INTEGER }
-    : schema;
+  return Object.assign({}, ...rules.map((rule) => rule.schema)) as Schema;
 }
 
 export function fieldSchema(field: FieldRules): Schema {

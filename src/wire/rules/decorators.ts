@@ -118,6 +118,35 @@ export function IsInt64({
   });
 }
 
+interface Bounds {
+  readonly min?: number;
+  readonly max?: number | undefined;
+}
+
+function within(
+  type: 'integer' | 'number',
+  { min = -Number.MAX_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER }: Bounds,
+  options?: ValidationOptions,
+): PropertyDecorator {
+  const test = (value: unknown): boolean =>
+    typeof value === 'number' &&
+    value >= min &&
+    value <= max &&
+    (type === 'number' || Number.isInteger(value));
+  const minimum = min === -Number.MAX_SAFE_INTEGER ? {} : { minimum: min };
+  return Obeys({ name: `is ${type}`, test, schema: { type, ...minimum, maximum: max } }, options);
+}
+
+/** A whole number that a double can have exactly. */
+export function IsInt(bounds: Bounds = {}): PropertyDecorator {
+  return within('integer', bounds);
+}
+
+/** A number. It ends where doubles become inexact. */
+export function IsNumber(bounds: Bounds = {}, options?: ValidationOptions): PropertyDecorator {
+  return within('number', bounds, options);
+}
+
 /** The protocol limits values, but not names. */
 const MAX_NAME_LENGTH = 256;
 
@@ -194,26 +223,22 @@ export function Length(min: number, max: number, options?: ValidationOptions): P
     {
       name: 'length',
       test: (value) => lengthWithin(value, min, max),
-      schema: { minLength: min, maxLength: max },
+      schema: { type: 'string', minLength: min, maxLength: max },
     },
     options,
   );
 }
 
 /** See `Length`. */
-export function MinLength(min: number, options?: ValidationOptions): PropertyDecorator {
-  return Obeys(
-    { name: 'minLength', test: (value) => lengthWithin(value, min, Infinity), schema: { minLength: min } },
-    options,
-  );
+export function MaxLength(max: number, options?: ValidationOptions): PropertyDecorator {
+  const test = (value: unknown): boolean => lengthWithin(value, 0, max);
+  return Obeys({ name: 'maxLength', test, schema: { type: 'string', maxLength: max } }, options);
 }
 
-/** See `Length`. */
-export function MaxLength(max: number, options?: ValidationOptions): PropertyDecorator {
-  return Obeys(
-    { name: 'maxLength', test: (value) => lengthWithin(value, 0, max), schema: { maxLength: max } },
-    options,
-  );
+/** A string that a pattern without flags matches. */
+export function Matches(pattern: RegExp): PropertyDecorator {
+  const test = (value: unknown): boolean => typeof value === 'string' && pattern.test(value);
+  return Obeys({ name: 'matches', test, schema: { type: 'string', pattern: pattern.source } });
 }
 
 /** One of some words, ignoring case. The service must normalise it to the documented case. */
