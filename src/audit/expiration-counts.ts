@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { IsString } from 'class-validator';
 import { partitionsOfTenants, patternsText, type Tenants } from '../auth/index.js';
-import { fingerprintOf, Refusal } from '../ledger/index.js';
+import { fingerprintOf, invalidField } from '../ledger/index.js';
 import { eventLogKey, isStreamId, RedisService, streamBound, tagOfPartition } from '../redis/index.js';
 import { IsInt, Optional, pageEnd, placeAfter } from '../wire/index.js';
 import { EXAMINED_A_RUN, type ExpirationSearch, SLACK_MS } from './expiration-feed.js';
@@ -128,7 +128,7 @@ export class ExpirationCounts {
 function requireBound(field: string, text: string): number {
   const ms = boundMs(text);
   if (ms === undefined) {
-    throw new Refusal('INVALID_REQUEST', `${field} must not be blank`, { field });
+    throw invalidField(field, `${field} must not be blank`);
   }
   return ms;
 }
@@ -136,9 +136,7 @@ function requireBound(field: string, text: string): number {
 function slotLength(windowMs: number, wantedMs: number | undefined): number {
   const slotMs = wantedMs ?? Math.max(MIN_SLOT_MS, Math.ceil((windowMs + 1) / MAX_SLOTS));
   if (Math.floor(windowMs / slotMs) >= MAX_SLOTS) {
-    throw new Refusal('INVALID_REQUEST', `the window has more than ${MAX_SLOTS} slots of this length`, {
-      field: 'slot_ms',
-    });
+    throw invalidField('slot_ms', `the window has more than ${MAX_SLOTS} slots of this length`);
   }
   return slotMs;
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { patternsText, type Tenants } from '../auth/index.js';
-import { fingerprintOf, parseScopePath, Refusal, tenantOfScope } from '../ledger/index.js';
+import { fingerprintOf, invalidField, parseScopePath, tenantOfScope } from '../ledger/index.js';
 import { isStreamId } from '../redis/index.js';
 import {
   encodeCursor,
@@ -63,9 +63,7 @@ export class TenantFilterDto {
 export function tenantOf({ tenant_id: tenantId, tenant }: TenantFilterDto): string | undefined {
   const [named, other] = [tenantId ?? tenant, tenant ?? tenantId].map((text) => text?.trim().toLowerCase());
   if (named !== other) {
-    throw new Refusal('INVALID_REQUEST', 'tenant is an old name of tenant_id; give only tenant_id', {
-      field: 'tenant',
-    });
+    throw invalidField('tenant', 'tenant is an old name of tenant_id; give only tenant_id');
   }
   return named;
 }
@@ -208,13 +206,13 @@ export function searchOf<Bound extends number | undefined>(
   tenants: Tenants,
 ): ExpirationSearch & { readonly fromMs: Bound; readonly toMs: Bound } {
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
-    throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
+    throw invalidField('from', 'from must not be later than to');
   }
   const scope = query.scope === undefined ? undefined : parseScopePath(query.scope);
   const ofScope = scope === undefined ? undefined : tenantOfScope(scope);
   const named = tenantOf(query);
   if (named !== undefined && ofScope !== undefined && named !== ofScope) {
-    throw new Refusal('INVALID_REQUEST', "the scope is not one of the tenant's", { field: 'scope' });
+    throw invalidField('scope', "the scope is not one of the tenant's");
   }
   // A blank tenant matches nothing, not everything.
   const tenantId = named ?? ofScope;

@@ -1,4 +1,5 @@
 import {
+  invalidField,
   Refusal,
   SCOPE_LEVELS,
   type ScopeLevel,
@@ -106,7 +107,7 @@ export function isScopeFilterEntry(text: string): boolean {
 /** The tenant that an operator names. @throws Refusal INVALID_REQUEST if it is missing */
 export function requireTenantId(named: string | undefined): string {
   if (named === undefined || named === '') {
-    throw new Refusal('INVALID_REQUEST', 'tenant_id is required with the admin key', { field: 'tenant_id' });
+    throw invalidField('tenant_id', 'tenant_id is required with the admin key');
   }
   return named;
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { Inject, Injectable, Module } from '@nestjs/common';
-import { fingerprintOf, Refusal, TooManyMatched } from '../ledger/index.js';
+import { fingerprintOf, invalidField, Refusal, TooManyMatched } from '../ledger/index.js';
 import { bulkActionKey, RedisService, StoreUnavailable, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
 import {
   type Instruments,
@@ -93,11 +93,7 @@ interface Begun {
 /** @throws Refusal INVALID_REQUEST if no part of the filter selects anything. */
 export function requireFilter(filter: object, everything: string): void {
   if (!Object.values(filter).some((part) => part !== undefined && part !== '')) {
-    throw new Refusal(
-      'INVALID_REQUEST',
-      `filter must not be empty, so that nobody changes ${everything} by mistake`,
-      { field: 'filter' },
-    );
+    throw invalidField('filter', `filter must not be empty, so that nobody changes ${everything} by mistake`);
   }
 }
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Answer } from '../answers/index.js';
-import { DAY_MS, Refusal } from '../ledger/index.js';
+import { DAY_MS, invalidField, Refusal } from '../ledger/index.js';
 import { auditLogKey, Records, RedisService, SYSTEM_OWNER, testClockKey } from '../redis/index.js';
 import { instantMs, IsDateTime, IsInt, Optional, type Origin, timeOf } from '../wire/index.js';
 import { Advance } from './advance.js';
@@ -77,9 +77,7 @@ export class TestClockService {
 /** @throws Refusal INVALID_REQUEST */
 function targetOf({ to, by_ms: byMs }: TestClockAdvanceDto): number | undefined {
   if ((to === undefined) === (byMs === undefined)) {
-    throw new Refusal('INVALID_REQUEST', 'give either to or by_ms', {
-      field: to === undefined ? 'to' : 'by_ms',
-    });
+    throw invalidField(to === undefined ? 'to' : 'by_ms', 'give either to or by_ms');
   }
   return to === undefined ? undefined : instantMs(to);
 }
@@ -92,11 +90,10 @@ function advanceRefusal({
   readonly limitMs: number;
 }): Refusal {
   const limit = timeOf(String(limitMs));
-  return new Refusal(
-    'INVALID_REQUEST',
+  return invalidField(
+    'to',
     status === 'TOO_FAR'
       ? `an advance may go to ${limit} now: at most 366 days at a time, and not beyond 2199`
       : `time has reached ${limit}, or is on its way there: it goes forward only`,
-    { field: 'to' },
   );
 }

@@ -7,6 +7,7 @@ import {
   EVENT_TYPES,
   type EventCategory,
   fingerprintOf,
+  invalidField,
   isEventType,
   Refusal,
   scopePrefixOf,
@@ -240,10 +241,9 @@ function searchOf(
 /** @throws Refusal INVALID_REQUEST */
 function requireTenantCategory(field: string, category: string | undefined): void {
   if (category !== undefined && !(TENANT_EVENT_CATEGORIES as readonly string[]).includes(category)) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      field,
       `${field} must be in one of the categories ${TENANT_EVENT_CATEGORIES.join(', ')}; the others are for operators`,
-      { field },
     );
   }
 }

@@ -2,7 +2,7 @@ import { Controller, Get, Param, Res, UseGuards } from '@nestjs/common';
 import { ApiOperation, ApiParam } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Answers, PublicAccess, PublicRateLimit, sendJson } from '../http/index.js';
-import { Refusal } from '../ledger/index.js';
+import { invalidField, Refusal } from '../ledger/index.js';
 import { EvidenceService } from './evidence.service.js';
 
 const EVIDENCE_ID = /^[0-9a-f]{64}$/;
@@ -20,9 +20,7 @@ export class EvidenceController {
   @Answers(200, 'CyclesEvidenceEnvelope', 'The envelope, in canonical JSON')
   async get(@Param('evidence_id') evidenceId: string, @Res() reply: FastifyReply): Promise<void> {
     if (!EVIDENCE_ID.test(evidenceId)) {
-      throw new Refusal('INVALID_REQUEST', 'evidence_id must be 64 lower-case hex digits', {
-        field: 'evidence_id',
-      });
+      throw invalidField('evidence_id', 'evidence_id must be 64 lower-case hex digits');
     }
     const text = await this.evidence.read(evidenceId);
     sendJson(reply.header('cache-control', 'public, max-age=31536000, immutable'), 200, text);

@@ -6,7 +6,7 @@ import {
   SetMetadata,
 } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
-import { Refusal } from '../ledger/index.js';
+import { invalidField } from '../ledger/index.js';
 
 const QUERY_PARAMETERS = 'holdfast:query-parameters';
 
@@ -42,10 +42,9 @@ export class KnownParameters implements CanActivate {
     const unknown = Object.keys(request.query as object).find((name) => !known.includes(name));
     if (unknown !== undefined) {
       const allowed = known.length === 0 ? 'there are none here' : `allowed: ${known.join(', ')}`;
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        unknown.slice(0, 64),
         `${JSON.stringify(unknown.slice(0, 64))} is not a parameter of this operation; ${allowed}`,
-        { field: unknown.slice(0, 64) },
       );
     }
     return true;

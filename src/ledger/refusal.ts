@@ -20,6 +20,11 @@ export class Refusal extends Error {
   }
 }
 
+/** A value of a request that is not allowed, and the field that has it. */
+export function invalidField(field: string, message: string): Refusal {
+  return new Refusal('INVALID_REQUEST', message, { field });
+}
+
 /** What stays as it is when its tenant is closed. */
 export function tenantClosed(what: string): Refusal {
   return new Refusal('TENANT_CLOSED', `the tenant is closed; its ${what} can no longer change`);

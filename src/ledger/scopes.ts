@@ -1,4 +1,4 @@
-import { Refusal } from './refusal.js';
+import { invalidField } from './refusal.js';
 
 /** The levels of a scope, root first: SCOPE DERIVATION in cycles-protocol-v0. */
 export const SCOPE_LEVELS = ['tenant', 'workspace', 'app', 'workflow', 'agent', 'toolset'] as const;
@@ -80,11 +80,10 @@ export function parseScopePath(text: string): string {
     const value = segment.slice(colon + 1);
     const ordered = previous === -1 ? level === 0 : level > previous;
     if (!ordered || !SEGMENT_PATTERN.test(value) || value.length > SEGMENT_MAX_LENGTH) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'scope',
         `scope must be level:value segments in the order ${SCOPE_LEVELS.join(', ')}, starting at tenant, ` +
           `each value of letters, digits, '_', '.' or '-' and at most ${SEGMENT_MAX_LENGTH} characters`,
-        { field: 'scope' },
       );
     }
     previous = level;

@@ -5,9 +5,10 @@ import { type Caller, scopeAllowed, type TenantCaller } from '../auth/index.js';
 import { KnownKinds } from '../governance/index.js';
 import {
   deriveScopes,
+  type ErrorCode,
   hasPolicyKey,
   headerText,
-  type ErrorCode,
+  invalidField,
   percentEncoded,
   Refusal,
   SCOPE_LEVELS,
@@ -178,9 +179,7 @@ export function requireSameKey(
 ): void {
   const header = headers['x-idempotency-key'];
   if (header !== undefined && headerText(String(header)) !== idempotencyKey) {
-    throw new Refusal('INVALID_REQUEST', 'X-Idempotency-Key must equal the idempotency_key of the body', {
-      field: 'X-Idempotency-Key',
-    });
+    throw invalidField('X-Idempotency-Key', 'X-Idempotency-Key must equal the idempotency_key of the body');
   }
 }
 

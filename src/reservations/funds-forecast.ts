@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { IncomingHttpHeaders } from 'node:http';
 import { scopeAllowed, type TenantCaller } from '../auth/index.js';
-import { deriveScopes, type ErrorCode, INT64_MAX, Refusal } from '../ledger/index.js';
+import { deriveScopes, type ErrorCode, INT64_MAX, invalidField, Refusal } from '../ledger/index.js';
 import { RedisService, type ScriptReply, tagOfTenant, ttlIndexKey } from '../redis/index.js';
 import { MetricsRegistry } from '../telemetry/index.js';
 import { EARLIER_WAITER } from './script-refusals.js';
@@ -49,9 +49,7 @@ function useOf(code: ErrorCode, wanted: Wanted): string {
 export function asksToExplain({ headers }: { readonly headers: IncomingHttpHeaders }): boolean {
   const value = headers['x-holdfast-explain'];
   if (value !== undefined && value !== 'true' && value !== 'false') {
-    throw new Refusal('INVALID_REQUEST', 'X-Holdfast-Explain must be true or false', {
-      field: 'X-Holdfast-Explain',
-    });
+    throw invalidField('X-Holdfast-Explain', 'X-Holdfast-Explain must be true or false');
   }
   return value === 'true';
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../auth/index.js';
-import { Refusal } from '../ledger/index.js';
+import { invalidField } from '../ledger/index.js';
 import type { Operation } from './admission.js';
 import type { Wanted } from './funds-forecast.js';
 import { CHARGE_HEADER } from './operation-headers.js';
@@ -34,7 +34,7 @@ const HEADERS_OF_ONE: Readonly<Record<string, string>> = {
 export function refuseHeadersOfOne({ headers }: FastifyRequest): void {
   for (const [name, why] of Object.entries(HEADERS_OF_ONE)) {
     if (headers[name.toLowerCase()] !== undefined) {
-      throw new Refusal('INVALID_REQUEST', `${name} is not possible here: ${why}`, { field: name });
+      throw invalidField(name, `${name} is not possible here: ${why}`);
     }
   }
 }

@@ -1,5 +1,5 @@
 import { isTimeZone, type LocalClock, localClock } from '../governance/index.js';
-import { DAY_MS, Refusal } from '../ledger/index.js';
+import { DAY_MS, invalidField } from '../ledger/index.js';
 
 /** No zone has changed its offset there and back within a week. */
 const STEP_MS = 7 * DAY_MS;
@@ -16,11 +16,7 @@ export interface ZoneOffset {
  */
 export function offsetsIn(timeZone: string, fromMs: number, toMs: number): ZoneOffset[] {
   if (!isTimeZone(timeZone)) {
-    throw new Refusal(
-      'INVALID_REQUEST',
-      'time_zone must be a name of the IANA database, such as Europe/Berlin',
-      { field: 'time_zone' },
-    );
+    throw invalidField('time_zone', 'time_zone must be a name of the IANA database, such as Europe/Berlin');
   }
   const offsetAt = localClock(timeZone).offsetMs;
   const found = [{ fromMs, offsetMs: offsetAt(fromMs) }];

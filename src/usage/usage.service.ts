@@ -4,9 +4,9 @@ import { doubt, SPILL_PREFIX } from '../archive/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   DAY_MS,
+  invalidField,
   parseScopePath,
   QueryUnavailable,
-  Refusal,
   tenantOfScope,
   TooBusy,
 } from '../ledger/index.js';
@@ -146,10 +146,9 @@ export class UsageService implements BeforeApplicationShutdown {
     }
     const { usageMemoryMb, usageSpillMb } = this.config;
     if (OUT_OF_MEMORY.test(message)) {
-      return new Refusal(
-        'INVALID_REQUEST',
+      return invalidField(
+        'group_by',
         `the report needs more than ${usageMemoryMb} MB of memory and ${usageSpillMb} MB of disk; ask for a shorter span or fewer groups`,
-        { field: 'group_by' },
       );
     }
     this.logger.error({ failure, why: message }, 'a report of usage failed');
@@ -174,28 +173,20 @@ function queryOf(caller: Caller, dto: UsageQueryDto, nowMs: number): ReportQuery
   const toMs = dto.to === undefined ? nowMs : (boundMs(dto.to) as number);
   const fromMs = dto.from === undefined ? toMs - DEFAULT_SPAN_MS : (boundMs(dto.from) as number);
   if (fromMs > toMs) {
-    throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
+    throw invalidField('from', 'from must not be later than to');
   }
   if (toMs - fromMs > LONGEST_SPAN_MS) {
-    throw new Refusal(
-      'INVALID_REQUEST',
-      `from and to may be at most ${LONGEST_SPAN_MS / DAY_MS} days apart`,
-      {
-        field: 'from',
-      },
-    );
+    throw invalidField('from', `from and to may be at most ${LONGEST_SPAN_MS / DAY_MS} days apart`);
   }
   const groups = [...new Set(dto.group_by)];
   if (dto.scope_depth !== undefined && !groups.includes('scope')) {
-    throw new Refusal('INVALID_REQUEST', 'scope_depth must be absent unless group_by has scope', {
-      field: 'scope_depth',
-    });
+    throw invalidField('scope_depth', 'scope_depth must be absent unless group_by has scope');
   }
   const scope = dto.scope === undefined ? undefined : parseScopePath(dto.scope);
   const named = listedTenant(caller, dto.tenant_id?.toLowerCase());
   const ofScope = scope === undefined ? undefined : tenantOfScope(scope);
   if (named !== undefined && ofScope !== undefined && named !== ofScope) {
-    throw new Refusal('INVALID_REQUEST', "the scope is not one of the tenant's", { field: 'scope' });
+    throw invalidField('scope', "the scope is not one of the tenant's");
   }
   return {
     fromMs,
@@ -232,7 +223,7 @@ function dimensionOf(text: string | undefined): ReportQuery['dimension'] {
   }
   const at = text.indexOf('=');
   if (at < 1) {
-    throw new Refusal('INVALID_REQUEST', 'dimension must be <name>=<value>', { field: 'dimension' });
+    throw invalidField('dimension', 'dimension must be <name>=<value>');
   }
   return { name: text.slice(0, at), value: text.slice(at + 1) };
 }
@@ -245,10 +236,9 @@ function orderOf(text: string | undefined, groups: readonly string[]): ReportQue
   const by = descending ? text.slice(1) : text;
   const allowed = [...groups, 'unit', ...FIGURES];
   if (!allowed.includes(by)) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'order',
       `order must be one of ${allowed.join(', ')}, with a minus in front for the largest first`,
-      { field: 'order' },
     );
   }
   return { by, descending };

@@ -1,4 +1,4 @@
-import { Refusal } from '../ledger/index.js';
+import { invalidField } from '../ledger/index.js';
 
 export type SortValue = string | number | bigint;
 
@@ -61,10 +61,9 @@ export function decodeCursor(
   const [cursorQuery, type, text, id] = partsOf(cursor);
   const value = valueOf(type, text);
   if (cursorQuery !== query || value === undefined || id === undefined || !accepts({ value, id })) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'cursor',
       'the cursor does not belong to a list with these filters and this order; start again without a cursor',
-      { field: 'cursor' },
     );
   }
   return { value, id };

@@ -1,4 +1,4 @@
-import { Refusal } from '../ledger/index.js';
+import { invalidField } from '../ledger/index.js';
 import { pageEnd, placeAfter, type SortOrder } from './cursor.js';
 import { DEFAULT_LIMIT, MAX_LIMIT, type Page, type RecordSelection } from './listing.js';
 
@@ -202,10 +202,9 @@ export async function pageSorted<Row, Place>(
     const { rows, next, endedEarly, examined } = await log.read(ROWS_A_READ, after, left);
     left -= examined;
     if (endedEarly || left <= 0) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'sort_by',
         `the window holds more than ${EXAMINED_TO_SORT} ${rowsName}; narrow from and to, or sort by timestamp`,
-        { field: 'sort_by' },
       );
     }
     rows.forEach((row) => selection.offer(row));

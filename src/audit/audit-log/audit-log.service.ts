@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
-import { fingerprintOf, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { fingerprintOf, invalidField, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { partitionCode, Records, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
 import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
 import {
@@ -235,12 +235,10 @@ function indexOf({
 
 function requireValidStatus({ status, status_min: min, status_max: max }: AuditLogQueryDto): void {
   if (status !== undefined && (min !== undefined || max !== undefined)) {
-    throw new Refusal('INVALID_REQUEST', 'status must not be combined with status_min or status_max', {
-      field: 'status',
-    });
+    throw invalidField('status', 'status must not be combined with status_min or status_max');
   }
   if ((min ?? 0) > (max ?? Infinity)) {
-    throw new Refusal('INVALID_REQUEST', 'status_min must not exceed status_max', { field: 'status_min' });
+    throw invalidField('status_min', 'status_min must not exceed status_max');
   }
 }
 

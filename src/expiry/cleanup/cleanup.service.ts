@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { DAY_MS, fingerprintOf, oneLine, Refusal } from '../../ledger/index.js';
+import { DAY_MS, fingerprintOf, invalidField, oneLine, Refusal } from '../../ledger/index.js';
 import {
   cleanupIndexKey,
   partitionOfTenant,
@@ -128,11 +128,7 @@ export class CleanupService {
     all_tenants: all = false,
   }: CleanupDto): Promise<[number, number]> {
     if ((tenantId === undefined) !== all) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        'tenant_id: name a tenant, or set all_tenants to true, but not both',
-        { field: 'tenant_id' },
-      );
+      throw invalidField('tenant_id', 'tenant_id: name a tenant, or set all_tenants to true, but not both');
     }
     if (tenantId === undefined) {
       return [0, this.redis.partitions - 1];

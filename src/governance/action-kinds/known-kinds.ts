@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig, sharedPrefixes } from '../../config/index.js';
-import { type ActionKind, kindOf, type KindTraits, Refusal, UNREGISTERED } from '../../ledger/index.js';
+import { type ActionKind, invalidField, kindOf, type KindTraits, UNREGISTERED } from '../../ledger/index.js';
 import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
@@ -48,11 +48,7 @@ export class KnownKinds {
   requireDeclared(kinds: readonly string[], field: string): void {
     const unknown = kinds.find((kind) => kindOf(kind, this.byName) === undefined);
     if (unknown !== undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        `${field} names ${unknown}, which is not a registered action kind`,
-        { field },
-      );
+      throw invalidField(field, `${field} names ${unknown}, which is not a registered action kind`);
     }
   }
 

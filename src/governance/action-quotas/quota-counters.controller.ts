@@ -11,7 +11,7 @@ import {
   originOf,
   QuerySchema,
 } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { compileQuery, compileValidator } from '../../wire/index.js';
 import { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { QuotaCountersService } from './quota-counters.service.js';
@@ -67,6 +67,6 @@ export class QuotaCountersController {
 /** @throws Refusal INVALID_REQUEST in the words of ActionQuotaCounterResetRequest for a request that names no tenant. */
 function requireTenant(body: unknown): void {
   if (typeof body === 'object' && body !== null && !('tenant_id' in body)) {
-    throw new Refusal('INVALID_REQUEST', 'missing_required_field: tenant_id', { field: 'tenant_id' });
+    throw invalidField('tenant_id', 'missing_required_field: tenant_id');
   }
 }

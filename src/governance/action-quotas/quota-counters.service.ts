@@ -3,6 +3,7 @@ import type { Answer } from '../../answers/index.js';
 import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import {
   fingerprintOf,
+  invalidField,
   oneLine,
   percentDecoded,
   percentEncoded,
@@ -223,14 +224,10 @@ export class QuotaCountersService {
 /** A risk class belongs to its own kind of counter, and to no other. */
 function requireOneCounter({ action_kind: kind, risk_class: riskClass }: QuotaCounterResetDto): void {
   if (kind === RISK_COUNTER && riskClass === undefined) {
-    throw new Refusal('INVALID_REQUEST', `risk_class is required with the action_kind ${RISK_COUNTER}`, {
-      field: 'risk_class',
-    });
+    throw invalidField('risk_class', `risk_class is required with the action_kind ${RISK_COUNTER}`);
   }
   if (kind !== RISK_COUNTER && (riskClass !== undefined || kind.startsWith(RISK_COUNTER))) {
-    throw new Refusal('INVALID_REQUEST', `risk_class goes with the action_kind ${RISK_COUNTER} only`, {
-      field: 'action_kind',
-    });
+    throw invalidField('action_kind', `risk_class goes with the action_kind ${RISK_COUNTER} only`);
   }
 }
 

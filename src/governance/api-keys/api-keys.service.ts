@@ -7,7 +7,7 @@ import {
   mayActFor,
   type Tenants,
 } from '../../auth/index.js';
-import { DAY_MS, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { DAY_MS, invalidField, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   apiKeyHashKey,
@@ -274,11 +274,11 @@ export class ApiKeysService {
   private refusalOf(word: string): Error {
     switch (word) {
       case 'TENANT_NOT_FOUND':
-        return new Refusal('INVALID_REQUEST', 'tenant_id names no tenant', { field: 'tenant_id' });
+        return invalidField('tenant_id', 'tenant_id names no tenant');
       case 'TENANT_CLOSED':
         return tenantClosed('API keys');
       case 'EXPIRES_IN_PAST':
-        return new Refusal('INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' });
+        return invalidField('expires_at', 'expires_at must be in the future');
       case 'NOT_FOUND':
         return new Refusal('NOT_FOUND', 'there is no such API key');
       case 'ALREADY_REVOKED':

@@ -1,5 +1,12 @@
 import type { Answer } from '../../answers/index.js';
-import { INT64_MAX, parseAmount, parseScopePath, Refusal, type Unit } from '../../ledger/index.js';
+import {
+  INT64_MAX,
+  invalidField,
+  parseAmount,
+  parseScopePath,
+  Refusal,
+  type Unit,
+} from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, readJson, timeOf } from '../../wire/index.js';
 import { requireUnit } from '../budgets/budget.js';
 import { recurrenceMembers } from '../budgets/recurrence.dto.js';
@@ -46,12 +53,10 @@ export function creditsText(
     return [amount, credit.lasts_ms, name, category, priority, notifyBeforeMs, metadata].join(TEXT_END);
   });
   if (names.size < credits.length) {
-    throw new Refusal('INVALID_REQUEST', 'each credit needs a name of its own', { field: 'credits' });
+    throw invalidField('credits', 'each credit needs a name of its own');
   }
   if (total > INT64_MAX) {
-    throw new Refusal('INVALID_REQUEST', 'allocated and the credits together would overflow int64', {
-      field: 'credits',
-    });
+    throw invalidField('credits', 'allocated and the credits together would overflow int64');
   }
   return texts.join(CREDIT_END);
 }
@@ -109,8 +114,7 @@ export function templateOf(fields: Fields, templateId: string): BudgetTemplate {
   };
 }
 
-const refuse = (message: string): Refusal =>
-  new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
+const refuse = (message: string): Refusal => invalidField('scope_pattern', message);
 
 /**
  * A pattern in canonical form: a scope of the tenant, in whose last segments `*` may stand for any value.

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { invalidField, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import {
   budgetTemplateIndexKey,
   budgetTemplateKey,
@@ -52,9 +52,7 @@ export class BudgetTemplatesService {
     requireUnit(unit, 'allocated', allocated);
     requireUnit(unit, 'overdraft_limit', overdraftLimit);
     if (request.period_ms !== undefined && request.recurrence !== undefined) {
-      throw new Refusal('INVALID_REQUEST', 'a template has either period_ms or recurrence', {
-        field: 'period_ms',
-      });
+      throw invalidField('period_ms', 'a template has either period_ms or recurrence');
     }
     const period = request.recurrence && recurrenceOf(request.recurrence, 'recurrence.');
     const rules = windowRules(windows, unit);
@@ -168,10 +166,9 @@ export class BudgetTemplatesService {
 /** @throws Refusal INVALID_REQUEST */
 function requireTemplateId(templateId: string): void {
   if (!/^[a-zA-Z0-9_.-]{1,64}$/.test(templateId)) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'template_id',
       "template_id must have 1 to 64 characters: letters, digits, '_', '.' or '-'",
-      { field: 'template_id' },
     );
   }
 }
@@ -183,18 +180,16 @@ function refusalOf(word: string, limit?: number): Error {
     case 'TENANT_NOT_FOUND':
       return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' });
     case 'TENANT_SUSPENDED':
-      return new Refusal(
-        'INVALID_REQUEST',
+      return invalidField(
+        'tenant_id',
         'the tenant is suspended; templates can only be created for active tenants',
-        { field: 'tenant_id' },
       );
     case 'TENANT_CLOSED':
       return tenantClosed('budget templates');
     case 'OTHER_PATTERN':
-      return new Refusal(
-        'INVALID_REQUEST',
+      return invalidField(
+        'scope_pattern',
         'the scope_pattern and the unit of a template cannot change; delete it and create another one',
-        { field: 'scope_pattern' },
       );
     case 'TOO_MANY':
       return new Refusal('INVALID_REQUEST', `a tenant can have at most ${limit} budget templates`, {

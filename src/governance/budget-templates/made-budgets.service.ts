@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { BulkActions, type BulkRun, type Changed } from '../../bulk/index.js';
 import { Reclaims } from '../../expiry/index.js';
-import { fingerprintOf, Refusal, type Unit } from '../../ledger/index.js';
+import { fingerprintOf, invalidField, type Unit } from '../../ledger/index.js';
 import { budgetKey, budgetTemplateKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, fieldOf, type Origin } from '../../wire/index.js';
 import { budgetRefusal } from '../budgets/budget.js';
@@ -143,9 +143,7 @@ export class MadeBudgetsService {
 /** @throws Refusal INVALID_REQUEST */
 function requireIdempotencyKey(key: string | undefined): string {
   if (key === undefined) {
-    throw new Refusal('INVALID_REQUEST', 'idempotency_key is required with apply_to_existing', {
-      field: 'idempotency_key',
-    });
+    throw invalidField('idempotency_key', 'idempotency_key is required with apply_to_existing');
   }
   return key;
 }

@@ -1,4 +1,4 @@
-import { isWithin, Refusal, scopePrefixOf } from '../../ledger/index.js';
+import { invalidField, isWithin, scopePrefixOf } from '../../ledger/index.js';
 import { matchesSearch } from '../../wire/index.js';
 import type { BudgetListQueryDto } from './budget.dto.js';
 import { type BudgetLedger, utilizationOf } from './budget.js';
@@ -12,9 +12,7 @@ export function requireUtilizationRange({
   utilization_max: max = 1,
 }: BudgetFilter): void {
   if (min > max) {
-    throw new Refusal('INVALID_REQUEST', 'utilization_min must not exceed utilization_max', {
-      field: 'utilization_min',
-    });
+    throw invalidField('utilization_min', 'utilization_min must not exceed utilization_max');
   }
 }
 

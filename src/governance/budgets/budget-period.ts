@@ -1,4 +1,4 @@
-import { Refusal } from '../../ledger/index.js';
+import { invalidField, Refusal } from '../../ledger/index.js';
 import { fieldOf, type Fields, instantMs, timeOf } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
 
@@ -40,10 +40,10 @@ export function periodArguments({ period_start: start, period_end: end }: Reques
 } {
   const [startMs, endMs] = [instantMs(start), instantMs(end)];
   if ((startMs ?? 0) < 0) {
-    throw new Refusal('INVALID_REQUEST', 'period_start must not be before 1970', { field: 'period_start' });
+    throw invalidField('period_start', 'period_start must not be before 1970');
   }
   if (endMs !== undefined && endMs <= (startMs ?? 0)) {
-    throw new Refusal('INVALID_REQUEST', 'period_end must be after period_start', { field: 'period_end' });
+    throw invalidField('period_end', 'period_end must be after period_start');
   }
   return { periodStart: startMs?.toString() ?? '', periodEnd: endMs?.toString() ?? '' };
 }
@@ -52,22 +52,14 @@ export function periodArguments({ period_start: start, period_end: end }: Reques
 export function periodRefusal(reason: 'ENDED' | 'NOT_BEGUN' | 'TOO_SHORT' | 'NO_END' | 'RECURRING'): Refusal {
   switch (reason) {
     case 'ENDED':
-      return new Refusal('INVALID_REQUEST', 'period_end must be in the future', { field: 'period_end' });
+      return invalidField('period_end', 'period_end must be in the future');
     case 'NOT_BEGUN':
-      return new Refusal('INVALID_REQUEST', 'period_start must not be in the future', {
-        field: 'period_start',
-      });
+      return invalidField('period_start', 'period_start must not be in the future');
     case 'TOO_SHORT':
-      return new Refusal('INVALID_REQUEST', 'a period must last at least a minute', { field: 'period_end' });
+      return invalidField('period_end', 'a period must last at least a minute');
     case 'RECURRING':
-      return new Refusal(
-        'INVALID_REQUEST',
-        "the budget's periods follow its recurrence; change that instead",
-        {
-          field: 'period_end',
-        },
-      );
+      return invalidField('period_end', "the budget's periods follow its recurrence; change that instead");
     case 'NO_END':
-      return new Refusal('INVALID_REQUEST', 'period_start needs a period_end', { field: 'period_end' });
+      return invalidField('period_end', 'period_start needs a period_end');
   }
 }

@@ -1,5 +1,6 @@
 import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
 import {
+  invalidField,
   parseAmount,
   parseScopePath,
   Refusal,
@@ -135,11 +136,7 @@ export function ownedScope(caller: Caller, scopeText: string, named?: string): O
   const tenantId = tenantOfScope(scope) as string;
   if (caller.kind === 'admin') {
     if (named !== undefined && named !== tenantId) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        `scope must start with tenant:${named}, the tenant that tenant_id names`,
-        { field: 'scope' },
-      );
+      throw invalidField('scope', `scope must start with tenant:${named}, the tenant that tenant_id names`);
     }
     return { scope, tenantId };
   }

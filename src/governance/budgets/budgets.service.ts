@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, mayActFor, scopeAllowed } from '../../auth/index.js';
 import { Reclaims } from '../../expiry/index.js';
 import {
+  invalidField,
   oneLine,
   randomBase62,
   Refusal,
@@ -67,10 +68,9 @@ export class BudgetsService {
    */
   async create(caller: Caller, request: BudgetCreateDto, origin: Origin): Promise<BudgetLedger> {
     if (caller.kind === 'tenant' && request.tenant_id !== undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'tenant_id',
         'tenant_id must be absent with an API key, which belongs to one tenant',
-        { field: 'tenant_id' },
       );
     }
     const { scope, tenantId } = ownedScope(caller, request.scope, operatorsTenant(caller, request.tenant_id));
@@ -206,12 +206,11 @@ export class BudgetsService {
       case 'INVALID_PERIOD':
         return periodRefusal(reply.reason);
       case 'TENANT_NOT_FOUND':
-        return new Refusal('INVALID_REQUEST', "the scope's tenant does not exist", { field: 'scope' });
+        return invalidField('scope', "the scope's tenant does not exist");
       case 'TENANT_SUSPENDED':
-        return new Refusal(
-          'INVALID_REQUEST',
+        return invalidField(
+          'scope',
           'the tenant is suspended; budgets can only be created for active tenants',
-          { field: 'scope' },
         );
       case 'TENANT_CLOSED':
         return tenantClosed('budgets');

@@ -1,5 +1,5 @@
 import { IsIn, IsString } from 'class-validator';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { IsInt, Optional, Satisfies } from '../../wire/index.js';
 import { ROLLOVER_POLICIES, type RolloverPolicy } from './budget.dto.js';
 import { type Every, EVERY, PERIODS, type Recurrence } from './recurrence.js';
@@ -79,18 +79,13 @@ export function recurrenceOf(request: RecurrenceMembers, path = ''): Recurrence 
   );
   if (stray !== undefined) {
     const suited = EVERY.filter((known) => MEMBERS[known].includes(stray)).join(', ');
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      `${path}${stray}`,
       `${path}${stray} must be absent with every ${every}; it is for ${suited}`,
-      {
-        field: `${path}${stray}`,
-      },
     );
   }
   if (every === 'week' && anchorDay > 7) {
-    throw new Refusal('INVALID_REQUEST', `${path}anchor_day must be 1 (Monday) to 7 for weeks`, {
-      field: `${path}anchor_day`,
-    });
+    throw invalidField(`${path}anchor_day`, `${path}anchor_day must be 1 (Monday) to 7 for weeks`);
   }
   return { every, timeZone, anchorDay, anchorMonth, anchorHour, lengthHours };
 }

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ArrayMaxSize, ArrayMinSize } from 'class-validator';
 import type { Caller } from '../../auth/index.js';
-import { parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { invalidField, parseAmount, type Unit } from '../../ledger/index.js';
 import { budgetKey, Records, RedisService } from '../../redis/index.js';
 import { type Fields, Matches, Nested, NestedArray, type Origin, timeOf } from '../../wire/index.js';
 import { AmountDto, type BudgetLookupQueryDto } from './budget.dto.js';
@@ -58,7 +58,7 @@ export interface BudgetWindows {
  */
 export function windowRules(windows: readonly BudgetWindowDto[], unit: Unit): Recurrence[] {
   if (new Set(windows.map(({ name }) => name)).size < windows.length) {
-    throw new Refusal('INVALID_REQUEST', 'each window needs a name of its own', { field: 'windows' });
+    throw invalidField('windows', 'each window needs a name of its own');
   }
   return windows.map((window, index) => {
     requireUnit(unit, `windows[${index}].limit`, window.limit);

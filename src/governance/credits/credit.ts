@@ -1,5 +1,5 @@
 import type { Answer } from '../../answers/index.js';
-import { oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { invalidField, oneLine, parseAmount, type Unit } from '../../ledger/index.js';
 import {
   fieldOf,
   type Fields,
@@ -88,7 +88,7 @@ export function creditOf(id: string, record: Fields, live: LiveCredits): Credit 
 export function creditName(text: string, field = 'name'): string {
   const name = oneLine(text);
   if (name === '') {
-    throw new Refusal('INVALID_REQUEST', `${field} must have a character that can be read`, { field });
+    throw invalidField(field, `${field} must have a character that can be read`);
   }
   return name;
 }
@@ -113,7 +113,7 @@ export interface CreditTexts {
 export function creditTexts(terms: CreditTermsDto, path = ''): CreditTexts {
   const effectiveAt = instantMs(terms.effective_at);
   if (effectiveAt !== undefined && effectiveAt < 0) {
-    throw new Refusal('INVALID_REQUEST', 'effective_at must not be before 1970', { field: 'effective_at' });
+    throw invalidField('effective_at', 'effective_at must not be before 1970');
   }
   return {
     amount: terms.amount.amount.toString(),

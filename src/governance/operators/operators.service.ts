@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Answer } from '../../answers/index.js';
 import { EVERYTHING, hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
-import { oneLine, randomBase62, Refusal } from '../../ledger/index.js';
+import { invalidField, oneLine, randomBase62, Refusal } from '../../ledger/index.js';
 import {
   keyRevokedChannel,
   operatorIndexKey,
@@ -177,7 +177,7 @@ export class OperatorsService {
    */
   async update(name: string, { role, tenants }: OperatorUpdateDto, origin: Origin): Promise<Operator> {
     if (role === undefined && tenants === undefined) {
-      throw new Refusal('INVALID_REQUEST', 'role or tenants must be given', { field: 'role' });
+      throw invalidField('role', 'role or tenants must be given');
     }
     const reply = await this.redis.scripts.call(
       'update_operator',
@@ -240,7 +240,7 @@ function refusalOf(
     case 'NAME_TAKEN':
       return new Refusal('DUPLICATE_RESOURCE', 'there is or was an operator of this name', { field: 'name' });
     case 'EXPIRES_IN_PAST':
-      return new Refusal('INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' });
+      return invalidField('expires_at', 'expires_at must be in the future');
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such operator');
     case 'EXPIRED':

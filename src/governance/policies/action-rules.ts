@@ -1,5 +1,5 @@
 import type { Answer } from '../../answers/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField, Refusal } from '../../ledger/index.js';
 import { type Fields, readJson, stringifyJson } from '../../wire/index.js';
 import type { KnownKinds } from '../action-kinds/known-kinds.js';
 import type { ActionRulesDto } from './action-rules.dto.js';
@@ -78,10 +78,9 @@ function requireOneList({
 
 /** A policy either allows some kinds or denies some. */
 export function bothLists(): Refusal {
-  return new Refusal(
-    'INVALID_REQUEST',
+  return invalidField(
+    'allowed_action_kinds',
     'a policy cannot have both allowed_action_kinds and denied_action_kinds; send [] to clear one of them',
-    { field: 'allowed_action_kinds' },
   );
 }
 
@@ -94,7 +93,7 @@ function requireRunTtl(
   );
   if (wrong !== -1) {
     const field = `${list}[${wrong}].per_run_counter_ttl_ms`;
-    throw new Refusal('INVALID_REQUEST', `${field} is only allowed with the window per_run`, { field });
+    throw invalidField(field, `${field} is only allowed with the window per_run`);
   }
 }
 
@@ -102,10 +101,9 @@ function storedList(field: string, list: readonly unknown[]): string {
   const text = stringifyJson(list);
   const bytes = Buffer.byteLength(text);
   if (bytes > LIST_MAX_BYTES) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      field,
       `${field} must have at most ${LIST_MAX_BYTES} bytes as JSON; this has ${bytes}`,
-      { field },
     );
   }
   return text;

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, requireTenantId, scopeAllowed } from '../../auth/index.js';
-import { randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { invalidField, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   codeOfTenant,
@@ -269,10 +269,9 @@ function settingsOf(request: PolicyCreateDto | PolicyUpdateDto): Setting[] {
 function storedCaps(caps: CapsDto): string {
   const text = Object.keys(caps).length === 0 ? '' : stringifyJson(caps);
   if (Buffer.byteLength(text) > CAPS_MAX_BYTES) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'caps',
       `caps must be at most ${CAPS_MAX_BYTES} bytes of JSON; these have ${Buffer.byteLength(text)}`,
-      { field: 'caps' },
     );
   }
   return text;
@@ -281,12 +280,9 @@ function storedCaps(caps: CapsDto): string {
 function leaseSettings(lease: ReservationTtlOverrideDto): Setting[] {
   const { default_ttl_ms: usual, max_ttl_ms: most } = lease;
   if (usual !== undefined && most !== undefined && usual > most) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'reservation_ttl_override.default_ttl_ms',
       'reservation_ttl_override.default_ttl_ms must not exceed max_ttl_ms',
-      {
-        field: 'reservation_ttl_override.default_ttl_ms',
-      },
     );
   }
   return TTL_FIELDS.map((field) => [field, lease[field]?.toString() ?? ''] as const);
@@ -297,14 +293,11 @@ function refusalOf(word: string, limit?: number): Error {
     case 'NOT_FOUND':
       return new Refusal('NOT_FOUND', 'there is no such policy');
     case 'TENANT_NOT_FOUND':
-      return new Refusal('INVALID_REQUEST', "the pattern's tenant does not exist", {
-        field: 'scope_pattern',
-      });
+      return invalidField('scope_pattern', "the pattern's tenant does not exist");
     case 'TENANT_SUSPENDED':
-      return new Refusal(
-        'INVALID_REQUEST',
+      return invalidField(
+        'scope_pattern',
         'the tenant is suspended; policies can only be created for active tenants',
-        { field: 'scope_pattern' },
       );
     case 'TENANT_CLOSED':
       return tenantClosed('policies');
@@ -313,9 +306,7 @@ function refusalOf(word: string, limit?: number): Error {
         field: 'name',
       });
     case 'INVALID_WINDOW':
-      return new Refusal('INVALID_REQUEST', 'effective_from must be before effective_until', {
-        field: 'effective_until',
-      });
+      return invalidField('effective_until', 'effective_from must be before effective_until');
     case 'BOTH_LISTS':
       return bothLists();
     case 'TOO_MANY':

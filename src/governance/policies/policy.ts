@@ -1,6 +1,6 @@
 import type { Answer } from '../../answers/index.js';
 import { type Caller, requireTenantId, scopeAllowed } from '../../auth/index.js';
-import { parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
+import { invalidField, parseScopePath, Refusal, tenantOfScope } from '../../ledger/index.js';
 import { fieldOf, type Fields, optionalText, optionalTime, readJson, timeOf } from '../../wire/index.js';
 import { actionRulesOf } from './action-rules.js';
 import { POLICY_STATUSES } from './policy.dto.js';
@@ -68,8 +68,7 @@ export interface OwnedPattern {
 /** The suffix of a pattern that covers all scopes below its scope. */
 const BELOW = '/*';
 
-const refuse = (message: string): Refusal =>
-  new Refusal('INVALID_REQUEST', message, { field: 'scope_pattern' });
+const refuse = (message: string): Refusal => invalidField('scope_pattern', message);
 
 /** The scope of a pattern, without the suffix. */
 export function scopeOfPattern(pattern: string): string {
@@ -99,11 +98,7 @@ function canonicalPattern(text: string): string {
  */
 export function ownedPattern(caller: Caller, text: string, named: string | undefined): OwnedPattern {
   if (caller.kind === 'tenant' && named !== undefined) {
-    throw new Refusal(
-      'INVALID_REQUEST',
-      'tenant_id must be absent with an API key, which belongs to one tenant',
-      { field: 'tenant_id' },
-    );
+    throw invalidField('tenant_id', 'tenant_id must be absent with an API key, which belongs to one tenant');
   }
   const tenantId = caller.kind === 'tenant' ? caller.tenantId : requireTenantId(named);
   const pattern = canonicalPattern(text);

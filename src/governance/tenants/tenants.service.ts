@@ -1,7 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { Answer } from '../../answers/index.js';
 import { mayActFor, type Tenants } from '../../auth/index.js';
-import { OBSERVE_MODES, OVERAGE_POLICIES, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import {
+  invalidField,
+  OBSERVE_MODES,
+  OVERAGE_POLICIES,
+  Refusal,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import { Records, RedisService, type ScriptReply, tenantIndexKey, tenantKey } from '../../redis/index.js';
 import {
   fieldOf,
@@ -140,10 +146,9 @@ export class TenantsService {
   async create(request: TenantCreateDto, origin: Origin): Promise<{ created: boolean; tenant: Tenant }> {
     const maxTtlMs = request.max_reservation_ttl_ms ?? TENANT_DEFAULTS.maxReservationTtlMs;
     if ((request.default_reservation_ttl_ms ?? 0) > maxTtlMs) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'default_reservation_ttl_ms',
         `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${maxTtlMs}`,
-        { field: 'default_reservation_ttl_ms' },
       );
     }
     const tag = this.records.tagOfTenant(request.tenant_id);
@@ -303,14 +308,11 @@ function updateRefusal(reply: UpdateRefusal): Error {
     case 'TENANT_CLOSED':
       return new Refusal('TENANT_CLOSED', 'the tenant is closed and can no longer change');
     case 'IRREVERSIBLE':
-      return new Refusal('INVALID_REQUEST', 'a closed tenant cannot have another status', {
-        field: 'status',
-      });
+      return invalidField('status', 'a closed tenant cannot have another status');
     case 'TTL_ABOVE_MAX':
-      return new Refusal(
-        'INVALID_REQUEST',
+      return invalidField(
+        'default_reservation_ttl_ms',
         `default_reservation_ttl_ms must not exceed max_reservation_ttl_ms, which is ${reply.maxMs}`,
-        { field: 'default_reservation_ttl_ms' },
       );
   }
 }

@@ -18,7 +18,7 @@ import {
   SwaggerModule,
 } from '@nestjs/swagger';
 import { HOLDFAST_VERSION } from '../../config/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
 import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
@@ -174,10 +174,9 @@ const RESERVATION_ID_MAX_LENGTH = 128;
 /** Counts code points, as JSON Schema does. @throws Refusal INVALID_REQUEST */
 export function requireReservationId(id: string): string {
   if (id === '' || Array.from(id).length > RESERVATION_ID_MAX_LENGTH) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'reservation_id',
       `reservation_id must be a string of 1 to ${RESERVATION_ID_MAX_LENGTH} characters`,
-      { field: 'reservation_id' },
     );
   }
   return id;

@@ -5,6 +5,7 @@ import { BudgetsService } from '../../governance/index.js';
 import {
   balanceJson,
   fingerprintOf,
+  invalidField,
   Refusal,
   SCOPE_LEVELS,
   treeOrder,
@@ -179,10 +180,9 @@ export class LedgersService {
       (name) => query[name] !== undefined,
     );
     if (conflicting !== undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        conflicting,
         `${conflicting} cannot be combined with tenant_id, scope_prefix or unit, which select the governance view`,
-        { field: conflicting },
       );
     }
     const { tenant_id, scope_prefix, unit, limit, cursor } = query;

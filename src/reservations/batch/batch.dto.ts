@@ -1,5 +1,5 @@
 import { ArrayMaxSize, ArrayMinSize, IsIn, IsString } from 'class-validator';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { compileValidator, NestedArray, Obeys, Optional, rulesToSchema } from '../../wire/index.js';
 import { CommitDto } from '../commit/commit.service.js';
 import { DirectDebitDto } from '../direct-debit/direct-debit.service.js';
@@ -68,10 +68,9 @@ export function operationsOf(body: unknown): readonly BatchedOperationDto[] {
     const name = field === 'body.idempotency_key' ? `${operation.op} ${value}` : value;
     const earlier = seen.get(name);
     if (earlier !== undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        `operations[${index}].${field}`,
         `operations[${earlier}] and operations[${index}] have the same ${field}; send them in two batches`,
-        { field: `operations[${index}].${field}` },
       );
     }
     seen.set(name, index);
@@ -93,14 +92,14 @@ function requireOwnField(operation: BatchedOperationDto, field: NamingField, ind
   const { op, headers } = operation;
   if (headers !== undefined && op !== 'reserve') {
     const here = `operations[${index}].headers`;
-    throw new Refusal('INVALID_REQUEST', `${here} must not be given for ${op}`, { field: here });
+    throw invalidField(here, `${here} must not be given for ${op}`);
   }
   for (const id of ['reservation_id', 'event_id'] as const) {
     const isNamed = operation[id] !== undefined;
     if (isNamed !== (field === id)) {
       const here = `operations[${index}].${id}`;
       const message = isNamed ? `${here} must not be given for ${op}` : `${here} is required for ${op}`;
-      throw new Refusal('INVALID_REQUEST', message, { field: here });
+      throw invalidField(here, message);
     }
   }
 }

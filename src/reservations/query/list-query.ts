@@ -1,6 +1,6 @@
 import { IsArray, IsString } from 'class-validator';
 import type { Caller, ScopeFilter } from '../../auth/index.js';
-import { fingerprintOf, Refusal } from '../../ledger/index.js';
+import { fingerprintOf, invalidField, Refusal } from '../../ledger/index.js';
 import {
   instantMs,
   IsInAnyCase,
@@ -196,11 +196,7 @@ function tenantOf(caller: Caller, named = ''): string {
   const tenantId = named.trim().toLowerCase();
   if (caller.kind === 'admin') {
     if (tenantId === '') {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        'tenant query parameter is required when using admin key authentication',
-        { field: 'tenant' },
-      );
+      throw invalidField('tenant', 'tenant query parameter is required when using admin key authentication');
     }
     return tenantId;
   }
@@ -215,7 +211,7 @@ function windowsOf(query: ListReservationsQueryDto): Partial<Record<WindowBound,
   for (const [start, end] of WINDOWS) {
     const [from, to] = [instantMs(query[start]), instantMs(query[end])];
     if (from !== undefined && to !== undefined && from > to) {
-      throw new Refusal('INVALID_REQUEST', `${start} must not be later than ${end}`, { field: start });
+      throw invalidField(start, `${start} must not be later than ${end}`);
     }
     bounds[start] = from;
     bounds[end] = to;

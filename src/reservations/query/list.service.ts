@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
 import { type EvidenceReference, EvidenceService } from '../../evidence/index.js';
 import { countExpiry } from '../../expiry/index.js';
-import { Refusal, treeOrder } from '../../ledger/index.js';
+import { invalidField, treeOrder } from '../../ledger/index.js';
 import {
   FIELD,
   nameSkipped,
@@ -205,10 +205,9 @@ export class ListService {
     for (let run = 0; !walk.ended; run += 1) {
       if (run === MAX_RUNS_TO_SORT) {
         const count = MAX_RUNS_TO_SORT * EXAMINED_A_RUN;
-        throw new Refusal(
-          'INVALID_REQUEST',
+        throw invalidField(
+          'sort_by',
           `more than ${count} reservations cannot be sorted by ${sortBy}; narrow from and to`,
-          { field: 'sort_by' },
         );
       }
       const between = [...bound('after', after), ...bound('before', selection.lastKept())];

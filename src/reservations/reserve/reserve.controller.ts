@@ -12,7 +12,7 @@ import {
   onResponseEnd,
   WaitHeader,
 } from '../../http/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { type ReserveCall, ReserveDto, ReserveService } from './reserve.service.js';
@@ -31,12 +31,9 @@ function patienceOf(request: FastifyRequest, reply: FastifyReply): Patience | un
   }
   const waitMs = typeof value === 'string' && /^\d{1,5}$/.test(value) ? Number(value) : Infinity;
   if (waitMs > LONGEST_WAIT_MS) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      'X-Holdfast-Wait-Ms',
       `X-Holdfast-Wait-Ms must be a whole number from 0 to ${LONGEST_WAIT_MS}`,
-      {
-        field: 'X-Holdfast-Wait-Ms',
-      },
     );
   }
   if (waitMs === 0) {

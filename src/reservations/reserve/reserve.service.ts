@@ -4,6 +4,7 @@ import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import {
   balancesJson,
   fingerprintOf,
+  invalidField,
   MAX_TTL_MS,
   OBSERVE_MODES,
   type ObserveMode,
@@ -120,10 +121,9 @@ export function chargeOf({ headers }: Call, { estimate }: ReserveDto): bigint | 
   }
   const charge = typeof text === 'string' && /^\d{1,19}$/.test(text) ? BigInt(text) : undefined;
   if (charge === undefined || charge > BigInt(estimate.amount)) {
-    throw new Refusal(
-      'INVALID_REQUEST',
+    throw invalidField(
+      CHARGE_HEADER,
       `${CHARGE_HEADER} must be a whole number from 0 to the estimate, which is ${estimate.amount}`,
-      { field: CHARGE_HEADER },
     );
   }
   return charge;

@@ -3,7 +3,7 @@ import { ArrayMaxSize, IsArray, IsIn } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { type CyclesEvent, EventFeed } from '../../events/index.js';
-import { DAY_MS, EVENT_TYPES, randomBase62, Refusal } from '../../ledger/index.js';
+import { DAY_MS, EVENT_TYPES, invalidField, randomBase62, Refusal } from '../../ledger/index.js';
 import { RedisService, replayKey, SYSTEM_OWNER, tagOfTenant, webhookKey } from '../../redis/index.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
 import { instantMs, IsDateTime, IsInt, Optional, type Origin } from '../../wire/index.js';
@@ -194,7 +194,7 @@ export class ReplayService {
 function requireWindow({ from, to }: ReplayDto): void {
   const [fromMs, toMs] = [instantMs(from), instantMs(to)];
   if (fromMs !== undefined && toMs !== undefined && fromMs > toMs) {
-    throw new Refusal('INVALID_REQUEST', 'from must not be later than to', { field: 'from' });
+    throw invalidField('from', 'from must not be later than to');
   }
 }
 

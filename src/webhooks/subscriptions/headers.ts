@@ -1,4 +1,4 @@
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { requireFreeObjectSize } from '../../wire/index.js';
 import { unlessBroken, type SecretBox } from '../signing/secret-box.js';
 import { isReservedHeader, openHeaders } from '../signing/signing.js';
@@ -63,10 +63,9 @@ export function mergeHeaders(
   for (const [name, value] of Object.entries(requested)) {
     const kept = value === MASK ? known?.[name] : value;
     if (kept === undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'headers',
         `headers.${name}: ${MASK} stands for the stored value, but there is none; give the value`,
-        { field: 'headers' },
       );
     }
     merged[name] = kept;

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
-import { Refusal, tenantClosed } from '../../ledger/index.js';
+import { invalidField, Refusal, tenantClosed } from '../../ledger/index.js';
 import {
   Records,
   RedisService,
@@ -63,9 +63,7 @@ export function webhookRefusal(
     case 'TENANT_CLOSED':
       return tenantClosed('webhook subscriptions');
     case 'NO_SELECTOR':
-      return new Refusal('INVALID_REQUEST', 'event_types and event_categories must not both be empty', {
-        field: 'event_types',
-      });
+      return invalidField('event_types', 'event_types and event_categories must not both be empty');
     case 'ADMIN_ONLY':
       return new Refusal(
         'INVALID_REQUEST',

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, mayActFor, type Tenants } from '../../auth/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { Records, SYSTEM_OWNER } from '../../redis/index.js';
 import {
   fieldOf,
@@ -147,20 +147,12 @@ function matches(
 function tenantOf(caller: Caller, named: string | undefined): string {
   if (caller.kind === 'tenant') {
     if (named !== undefined) {
-      throw new Refusal(
-        'INVALID_REQUEST',
-        'tenant must be absent with an API key, which belongs to one tenant',
-        { field: 'tenant' },
-      );
+      throw invalidField('tenant', 'tenant must be absent with an API key, which belongs to one tenant');
     }
     return caller.tenantId;
   }
   if (named === undefined || named === '') {
-    throw new Refusal(
-      'INVALID_REQUEST',
-      'tenant query parameter is required when using admin key authentication',
-      { field: 'tenant' },
-    );
+    throw invalidField('tenant', 'tenant query parameter is required when using admin key authentication');
   }
   return named;
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { RedisService, SYSTEM_OWNER } from '../../redis/index.js';
 import { fieldOf, type Fields, type Origin, readJson, stringifyJson, timeOf } from '../../wire/index.js';
 import { reachOf, SubscriptionAccess, webhookRefusal } from './subscription-access.js';
@@ -40,10 +40,9 @@ export class SubscriptionOptionsService {
   ): Promise<SubscriptionOptions> {
     const { key, fields } = await this.access.read(caller, subscriptionId);
     if (fieldOf(fields, 'tn') === SYSTEM_OWNER && (options.used_amounts ?? []).length > 0) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'used_amounts',
         'used_amounts are for the subscription of a tenant, whose budgets are compared with them',
-        { field: 'used_amounts' },
       );
     }
     const reply = await this.redis.scripts.call(

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Caller } from '../../auth/index.js';
 import { ExpectedSecret } from '../../config/index.js';
-import { DAY_MS, randomBase62, Refusal, TENANT_ID_PATTERN } from '../../ledger/index.js';
+import { DAY_MS, invalidField, randomBase62, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   codeOfTenant,
@@ -81,10 +81,9 @@ export class SubscriptionsService {
     const { headers = {}, signing_secret: secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}` } =
       request;
     if (Object.values(headers).includes(MASK)) {
-      throw new Refusal(
-        'INVALID_REQUEST',
+      throw invalidField(
+        'headers',
         `headers: ${MASK} stands for a stored value, but a new subscription has none`,
-        { field: 'headers' },
       );
     }
     const url = await this.targets.check(request.url, owner);

@@ -1,4 +1,4 @@
-import { Refusal } from '../../ledger/index.js';
+import { invalidField } from '../../ledger/index.js';
 import { exactInteger, isWrittenAsDecimal } from '../exact-json.js';
 import { type ClassRules, type DtoClass, type FieldRules, readRules, fieldSchema } from './class-rules.js';
 import { explain } from './explain.js';
@@ -122,9 +122,7 @@ export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknow
     for (const [name, convert] of converters) {
       const value = given[name];
       if (Array.isArray(value)) {
-        throw new Refusal('INVALID_REQUEST', `${name} is given more than once; give it once`, {
-          field: name,
-        });
+        throw invalidField(name, `${name} is given more than once; give it once`);
       }
       if (typeof value === 'string') {
         result[name] = convert(value);
