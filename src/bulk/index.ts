@@ -1,5 +1,4 @@
 export {
-  type BulkAction,
   BulkActions,
   BulkActionsModule,
   BulkRequestDto,

@@ -16,7 +16,6 @@ export {
   type EvidenceKeys,
   FIRST_KEY_LEAD_MS,
   generateEvidenceKeys,
-  parseEvidenceKeys,
   rotateEvidenceKeys,
 } from './evidence-keys.js';
 export {

@@ -18,7 +18,7 @@ export { errorBody, refusalResponse, sendJson } from './errors/error-answer.js';
 export { createFastify } from './fastify.js';
 export { HttpModule } from './http.module.js';
 export { inTurn, LimitedChange, LimitedQuery, onResponseEnd } from './limited-operations.js';
-export { listen, type Listeners } from './listening.js';
+export { listen } from './listening.js';
 export type { DocumentedWebhooks } from './openapi/complete.js';
 export {
   Answers,
@@ -35,7 +35,7 @@ export {
   WaitHeader,
 } from './openapi/document.js';
 export { OperationAccess } from './operation-access.js';
-export { type Readiness, ReadinessCheck } from './health.controller.js';
+export { ReadinessCheck } from './health.controller.js';
 export { RouteTable } from './route-table.js';
 export { AnswerAdapter, sendAnswer, sendSecret } from './send-answer.js';
 export { isRead, refuseForged, SessionAccess } from './session-access.js';

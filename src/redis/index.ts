@@ -12,15 +12,8 @@ export { REDIS_METRICS } from './redis.metrics.js';
 export { RedisModule } from './redis.module.js';
 export { ownerOfReservation } from './reservation-owner.js';
 export { RedisService } from './redis.service.js';
-export type { Reply, ScriptAnswer, ScriptReply } from './script-call.js';
-export {
-  type Balance,
-  FIELD,
-  GIVEN_ROWS,
-  GIVEN_WRITERS,
-  type GivenRow,
-  USUAL_MARKS,
-} from './script-types.js';
+export type { ScriptAnswer, ScriptReply } from './script-call.js';
+export { FIELD, GIVEN_ROWS, GIVEN_WRITERS, type GivenRow, USUAL_MARKS } from './script-types.js';
 export type { Attestable } from './script-replies.js';
 export type { NamedCall } from './scripts.js';
 export { type RecordKind, SkippedNames } from './skipped-names.js';

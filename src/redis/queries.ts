@@ -7,8 +7,8 @@ import type { ConnectionWatch } from './connection-watch.js';
 import { StoreUnavailable, toStoreError } from './errors.js';
 import type { QueryCounts } from './redis.metrics.js';
 import { CURRENT_QUERY, OPERATORS, type QueryContext } from './current-query.js';
-import type { NamedArgs, NamedKeys, ScriptArgs, ScriptKeys, ScriptName, ScriptReply } from './script-call.js';
-import type { Reply, ScriptRegistry } from './scripts.js';
+import type { NamedArgs, NamedKeys, ScriptName, ScriptReply } from './script-call.js';
+import type { ScriptRegistry } from './scripts.js';
 import type { SkippedNames } from './skipped-names.js';
 
 /** What readiness says while there is none. */
@@ -197,11 +197,6 @@ export class Queries {
         this.slots.release(claim);
       },
     };
-  }
-
-  /** Runs one script, like `ScriptRegistry.run`. @throws StoreUnavailable, QueryAbandoned */
-  run<Name extends ScriptName>(name: Name, keys: ScriptKeys<Name>, args: ScriptArgs<Name>): Promise<Reply> {
-    return this.inTurn(() => this.parts.scripts.run(name, keys, args));
   }
 
   /** Runs one script, as `ScriptRegistry.call` does. @throws StoreUnavailable, QueryAbandoned */

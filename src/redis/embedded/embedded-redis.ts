@@ -87,11 +87,6 @@ export class EmbeddedRedis {
     return this.directories.socket;
   }
 
-  /** The pid of the running child, for tests. */
-  get pid(): number | undefined {
-    return this.child?.pid;
-  }
-
   /** @throws StoreBootError with the last log line of the child if it is not running */
   async mustRun(): Promise<void> {
     if (this.child === undefined) {

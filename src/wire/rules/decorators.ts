@@ -91,12 +91,8 @@ export function Obeys(rule: Rule, options?: ValidationOptions): PropertyDecorato
 }
 
 /** A condition that a schema cannot express. `phrase` completes "<field> must be ...", such as "a subject naming at least one level". */
-export function Satisfies(
-  phrase: string,
-  test: (value: unknown) => boolean,
-  options?: ValidationOptions,
-): PropertyDecorator {
-  return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase }, options);
+export function Satisfies(phrase: string, test: (value: unknown) => boolean): PropertyDecorator {
+  return Obeys({ name: `satisfies ${phrase}`, test, schema: {}, phrase });
 }
 
 /** An exact integer of up to 64 bits: a safe `number`, or a `bigint`, which the body parser returns beyond 2^53. */
