@@ -241,7 +241,11 @@ describeInBrowser(`the pages of the history${WITHOUT_BROWSER}`, () => {
       expect(await refund.isDisabled()).toBe(true);
       await dialog.getByLabel('Amount').fill('3');
       await refund.click();
-      await page.getByRole('listitem').filter({ hasText: 'Refunded' }).waitFor();
+      // After what its end returned, so that nobody takes that for a part of the refund.
+      await page
+        .getByRole('listitem')
+        .filter({ hasText: /1 returned to .*Refunded 3/ })
+        .waitFor();
       const { end } = expectStatus(await holdfast.admin('GET', `/ops/reservations/${id}`), 200);
       expect(end.refunded).toEqual({ unit: 'TOKENS', amount: 3 });
     });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { AuditedRequests } from '../../src/audit/index.js';
 import {
   ConsoleBrowser,
   describeInBrowser,
@@ -181,7 +182,13 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
     await page.getByText('REVOKED').first().waitFor();
     expect(sent.some((text) => /ops\/api-keys\/cyc_live_..%3A/.test(text))).toBe(true);
     expect(sent.filter((text) => text.includes(other.key))).toEqual([]);
-    expectRefusal(await holdfast.call('GET', '/v1/balances', { key: other.key }), 401, 'UNAUTHORIZED');
+    const refused = await holdfast.call('GET', '/v1/balances', { key: other.key });
+    expectRefusal(refused, 401, 'UNAUTHORIZED');
+    await holdfast.app.get(AuditedRequests).settled();
+    // Whoever still tries it has no key any more.
+    await page.getByRole('link', { name: 'those without a valid key' }).click();
+    const request = refused.headers.get('x-request-id') as string;
+    await page.getByRole('row', { name: new RegExp(`${request} no valid key`) }).waitFor();
     expect(complaints).toEqual([]);
   });
 });

@@ -141,7 +141,7 @@ describeInBrowser(`the console says what it knows${WITHOUT_BROWSER}`, () => {
       'of its topmost budgets',
       async (page) => {
         const figures = page.getByRole('region', { name: 'Figures' }).locator('table');
-        await figures.getByRole('row', { name: 'tokens 93 4 3 100 …', exact: true }).waitFor();
+        await figures.getByRole('row', { name: 'tokens 93 4 3 100 not known', exact: true }).waitFor();
         await figures.getByRole('link', { name: 'tokens' }).click();
         await page.waitForURL(`${holdfast.url}/console/budgets?tenant_id=${other.id}&unit=TOKENS`);
         await page.getByText('2 rows').waitFor();

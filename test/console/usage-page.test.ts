@@ -308,13 +308,18 @@ describeInBrowser(`usage and templates${WITHOUT_BROWSER}`, () => {
       'The archive has no charges in these days',
       async (page) => {
         // No archiver runs here. One would have said that it has archived these days.
+        let more: object = { complete_from_ms: 0, complete_through_ms: Date.now() };
         await page.route(/ops\/usage/, async (route) => {
           const answer = await route.fetch();
-          const whole = { complete_from_ms: 0, complete_through_ms: Date.now() };
-          await route.fulfill({ response: answer, json: { ...(await answer.json()), ...whole } });
+          await route.fulfill({ response: answer, json: { ...(await answer.json()), ...more } });
         });
         await page.reload();
         await page.getByText('Nothing was charged in these days').waitFor();
+        // It begins later than where it has come to, until it has written its first charges.
+        more = { complete_from_ms: Date.now(), complete_through_ms: Date.now() - HOUR_MS };
+        await page.goto(`${holdfast.url}/console/usage`);
+        await page.getByText(/Nothing (later )?is archived yet/).waitFor();
+        expect(await page.getByText('Complete').count()).toBe(0);
       },
     );
     await browser.visit(holdfast.url, '/usage?by=colour', 'group_by');

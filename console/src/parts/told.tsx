@@ -28,7 +28,9 @@ export function ToldTo({ event }: { event: string }): ReactNode {
                 ? 'The event is so old that deliveries of it are no longer kept: who was told of it is not known.'
                 : count === 0
                   ? 'There is no subscription that could be told of it.'
-                  : `None of the ${count} ${count === 1 ? 'subscription' : 'subscriptions'} that there are was told of it when it happened.`}
+                  : count === 1
+                    ? 'The one subscription that there is was not told of it when it happened.'
+                    : `None of the ${count} subscriptions that there are was told of it when it happened.`}
             </span>
           ) : (
             deliveries.map(

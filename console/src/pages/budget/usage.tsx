@@ -39,7 +39,7 @@ export function BudgetUsage({ budget: { scope, unit } }: { budget: Budget }): Re
             <Incomplete report={read.report} from={span.from} to={span.to} />
             {read.total === undefined ? (
               <Empty title={nothingOf(read.report, span.from, span.to)}>
-                Charges appear a few seconds after a reservation has ended.
+                Charges appear about a minute after a reservation has ended.
               </Empty>
             ) : (
               <>

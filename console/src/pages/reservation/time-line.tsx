@@ -110,11 +110,6 @@ function End({
           Charged <Amount amount={end.charged.amount} unit={end.charged.unit} withUnit exact />
         </div>
       )}
-      {end.refunded !== undefined && (
-        <div>
-          Refunded <Amount amount={end.refunded.amount} unit={end.refunded.unit} withUnit exact />
-        </div>
-      )}
       {end.reason !== undefined && <div>{end.reason}</div>}
       {end.returned.length > 0 && (
         <ul className="muted small" style={{ listStyle: 'none' }}>
@@ -124,6 +119,11 @@ function End({
             </li>
           ))}
         </ul>
+      )}
+      {end.refunded !== undefined && (
+        <div>
+          Refunded <Amount amount={end.refunded.amount} unit={end.refunded.unit} withUnit exact />
+        </div>
       )}
       {end.event !== undefined && (
         <>

@@ -76,6 +76,15 @@ function Details({ apiKey, mayChange }: { apiKey: ApiKey; mayChange: boolean }):
           <Link to="/requests" search={{ key_id: id }}>
             refused requests
           </Link>
+          {status !== 'ACTIVE' && (
+            <div className="muted small">
+              Without those since it ended: they are among{' '}
+              <Link to="/requests" search={{ error_code: 'UNAUTHORIZED' }} className="in-text">
+                those without a valid key
+              </Link>
+              .
+            </div>
+          )}
         </dd>
       </dl>
       {isRevoking && <Revoke apiKey={apiKey} close={() => setRevoking(false)} />}

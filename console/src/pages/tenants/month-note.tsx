@@ -3,9 +3,9 @@ import { Incomplete } from '../usage/incomplete';
 import type { Month } from './sums';
 
 /** What the sums of “Charged in 30 days” are without. */
-export function MonthNote({ month }: { month: Month | undefined }): ReactNode {
+export function MonthNote({ month }: { month: Month | null | undefined }): ReactNode {
   return (
-    month !== undefined && (
+    month && (
       <>
         <Incomplete {...month} title="Charged in 30 days" />
         {month.report.has_more && (

@@ -15,7 +15,7 @@ import { Table } from '../../parts/table';
 import { AsOf } from '../../parts/time';
 import { useTitle } from '../../parts/title';
 import { MonthNote } from './month-note';
-import { NOT_KNOWN, nothingIn, type Sums, useMonthOfTenants, useTenantSums } from './sums';
+import { NOT_READ, nothingIn, type Sums, useMonthOfTenants, useTenantSums } from './sums';
 import { CreateTenant } from './create-tenant';
 import { KeyForm } from '../tenant/key-form';
 
@@ -148,7 +148,7 @@ function SumCells({ sums }: { sums: Sums | undefined }): ReactNode {
           />
         </div>
       ))}
-      {(sums?.length ?? 0) === 0 && <span className="muted">{sums === undefined ? NOT_KNOWN : '–'}</span>}
+      {(sums?.length ?? 0) === 0 && <span className="muted">{sums === undefined ? NOT_READ : '–'}</span>}
     </td>
   ));
 }

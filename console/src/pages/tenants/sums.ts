@@ -13,8 +13,8 @@ const DAYS = 30;
 /** A report of a month reads many files. */
 const REPORT_EVERY_MS = 5 * 60_000;
 
-/** Stands for what is not read yet, or cannot be read; a dash for nothing. */
-export const NOT_KNOWN = '…';
+/** Stands for what is not read yet; a dash for nothing. */
+export const NOT_READ = '…';
 
 export type Sums = Schema<'TenantSumsResponse'>['tenants'][number]['sums'];
 
@@ -60,14 +60,17 @@ export interface Month {
 }
 
 /** Stands for no charge: a dash only if there was none. */
-export const nothingIn = (month: Month | undefined): string =>
-  month !== undefined && !month.report.has_more && isWhole(month.report, month.from, month.to)
-    ? '–'
-    : NOT_KNOWN;
+export function nothingIn(month: Month | null | undefined): string {
+  if (month === undefined) {
+    return NOT_READ;
+  }
+  const isKnown = month !== null && !month.report.has_more && isWhole(month.report, month.from, month.to);
+  return isKnown ? '–' : 'not known';
+}
 
-/** What each tenant, or one, was charged in the last 30 days, from the archive. Undefined until it is read, and where there is none. */
-export function useMonthOfTenants(only?: string): Month | undefined {
-  const { data } = useQuery({
+/** What each tenant, or one, was charged in the last 30 days, from the archive. Undefined until it is read, null where it cannot be. */
+export function useMonthOfTenants(only?: string): Month | null | undefined {
+  const { data, isError } = useQuery({
     queryKey: [USAGE, 'month of tenants', only],
     queryFn: async () => {
       const now = serverNowMs();
@@ -90,5 +93,8 @@ export function useMonthOfTenants(only?: string): Month | undefined {
     refetchInterval: REPORT_EVERY_MS,
     retry: false,
   });
-  return data && { ...data, of: (tenantId) => data.charged.get(tenantId) ?? [] };
+  if (data === undefined) {
+    return isError ? null : undefined;
+  }
+  return { ...data, of: (tenantId) => data.charged.get(tenantId) ?? [] };
 }

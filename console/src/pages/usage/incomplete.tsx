@@ -4,8 +4,8 @@ import { formatAmount, unitWord } from '../../parts/amount';
 import { Time } from '../../parts/time';
 import { amountOf, type UsageReport } from './usage';
 
-/** The archive follows the ledger by some seconds, which are not worth a word. */
-const USUAL_LAG_MS = 60_000;
+/** The archive follows the ledger by about a minute, which is not worth a word. */
+const USUAL_LAG_MS = 120_000;
 
 /** Whether a report has every charge of its time. */
 export function isWhole(report: UsageReport, from: string, to: string): boolean {
@@ -35,7 +35,9 @@ export function Incomplete({
   const { complete_from_ms: fromMs, complete_through_ms: throughMs, gaps } = report;
   const endMs = Math.min(Date.parse(to), serverNowMs());
   const isBehind = endMs - throughMs > USUAL_LAG_MS;
-  const beginsLater = throughMs > 0 && fromMs > Date.parse(from);
+  // At first, it begins later than where it has come to.
+  const hasBegun = throughMs > fromMs;
+  const beginsLater = hasBegun && fromMs > Date.parse(from);
   const superseded = report.totals.filter((total) => BigInt(total.superseded_count) > 0n);
   if (!isBehind && !beginsLater && gaps.length === 0 && superseded.length === 0) {
     return null;
@@ -56,7 +58,7 @@ export function Incomplete({
       )}
       {isBehind && (
         <p>
-          {throughMs === 0 ? (
+          {!hasBegun ? (
             report.totals.length === 0 ? (
               'Nothing is archived yet, so nothing is in the report.'
             ) : (

@@ -145,7 +145,7 @@ function Report({
       {total === undefined ? (
         <section className="panel">
           <Empty title={`${nothingOf(report, from, to)} in these days`}>
-            Charges appear a few seconds after a reservation has ended. Choose other days or filters.
+            Charges appear about a minute after a reservation has ended. Choose other days or filters.
           </Empty>
         </section>
       ) : (
