@@ -257,7 +257,12 @@ describeInBrowser(`the pages of the ledger${WITHOUT_BROWSER}`, () => {
           : route.continue(done === examined.length ? { url: url.href } : {});
       });
     await visit(`/budgets/TOKENS?scope=tenant:${many.id}`, 'the first 50', async (page) => {
-      await obstruct(page, /ops\/budgets\/holds/, { holds: [] }, [60_000, 40_000]);
+      await obstruct(
+        page,
+        /ops\/budgets\/holds/,
+        { holds: [] },
+        Array.from({ length: 5 }, () => 20_000),
+      );
       await page.reload();
       await page.getByText('100,000 live reservations looked at').waitFor();
       await page.getByRole('button', { name: 'Search on' }).click();
