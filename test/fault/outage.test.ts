@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { budgetKey, tagOfReservationId, tenantKey } from '../../src/redis/keyspace.js';
 import { eventually } from '../support/eventually.js';
 import { damageHold } from '../support/hold-record.js';
 import {
+  type Answer,
   expectRefusal,
   expectStatus,
   Holdfast,
@@ -94,11 +96,20 @@ describe('while Redis is unavailable', () => {
 });
 
 describe('scripts that the server forgets', () => {
+  /** Sends a request again if a busy machine made the store late, which is not what this is about. */
+  async function inTime(send: () => Promise<Answer>): Promise<Answer> {
+    const answer = await send();
+    const isLate = answer.status === 503 && ['timeout', 'connection'].includes(answer.body.details.reason);
+    return isLate ? delay(50).then(() => inTime(send)) : answer;
+  }
+
   test('are loaded again, under load, without a failed request', async () => {
     const working = Array.from({ length: 8 }, async () => {
       for (let round = 0; round < 20; round += 1) {
-        const id = await holdfast.hold(tenant, 1);
-        expectStatus(await holdfast.commit(tenant, id, 1), 200);
+        const key = { idempotency_key: newKey() };
+        const reserved = await inTime(() => holdfast.reserve(tenant, 1, key));
+        const { reservation_id: id } = expectStatus(reserved, 200);
+        expectStatus(await inTime(() => holdfast.commit(tenant, id, 1, key)), 200);
       }
     });
     const flushing = (async () => {

@@ -221,34 +221,39 @@ describe('two instances', () => {
     await subscribe(tenant.id, type, { burn_rate_multiplier: 5, burn_rate_window_seconds: 60 });
     const tag = on.stored.tagOf(tenant.id);
     const rates = (id: string): string => burnRateKey(tag, 60, 'TOKENS', `tenant:${id}`);
-    /** Lets a window pass. */
-    const pass = async (): Promise<void> => {
-      const [at, ...rest] = ((await on.stored.redis.get(rates(tenant.id))) ?? '').split(' ');
-      await on.stored.redis.set(rates(tenant.id), [Number(at) - 60_000, ...rest].join(' '));
+    /** Lets a window pass, and returns its minutes: one, and the time until the check. */
+    const pass = async (): Promise<number> => {
+      const look = async (): Promise<string[]> =>
+        ((await on.stored.redis.get(rates(tenant.id))) ?? '').split(' ');
+      const [at, ...rest] = await look();
+      const began = Number(at) - 60_000;
+      await on.stored.redis.set(rates(tenant.id), [began, ...rest].join(' '));
       await on.stored.redis.del(burnRatesCheckedKey(tag, tenant.id));
       await check();
+      return (Number((await look())[0]) - began) / 60_000;
     };
     await spend(10);
     await check();
+    let before = 0;
     for (const amount of [10, 10, 10]) {
       await spend(amount);
-      await pass();
+      before += amount / (await pass());
     }
     await spend(39);
-    await pass();
+    before += 39 / (await pass());
     expect(await eventsOf(tenant.id, type)).toEqual([]);
     await spend(100);
-    await pass();
+    const rate = 100 / (await pass());
     await check();
     expect(await eventsOf(tenant.id, type)).toEqual([
       {
         scope: `tenant:${tenant.id}`,
         unit: 'TOKENS',
-        current_rate: expect.closeTo(100, -1),
-        baseline_rate: expect.closeTo(17.25, 0),
-        multiplier: expect.closeTo(5.8, 0),
+        current_rate: expect.closeTo(rate, 3),
+        baseline_rate: expect.closeTo(before / 4, 3),
+        multiplier: expect.closeTo((rate * 4) / before, 3),
         window_seconds: 60,
-        projected_exhaustion_minutes: expect.closeTo(8.2, 0),
+        projected_exhaustion_minutes: expect.closeTo((1000 - 10 - 69 - 100) / rate, 2),
       },
     ]);
     expect(await emitted(type)).toBe(1);
