@@ -3,8 +3,6 @@
 import { writeFileSync } from 'node:fs';
 import LongestFirst from '../test/support/jest/sequencer.mjs';
 
-/** What a file takes of a worker on an idle machine with two processors, if jest has not measured it before. */
-const USUAL_MS = 6000;
 const SAY_EVERY_MS = 10_000;
 
 /**
@@ -33,19 +31,20 @@ export default class TestReporter {
   /** @param {{ numTotalTestSuites: number }} results */
   onRunStart({ numTotalTestSuites: files }) {
     this.startedAt = performance.now();
-    this.left = LongestFirst.planned.reduce((sum, { duration = USUAL_MS }) => sum + duration, 0);
+    this.left = LongestFirst.planned.reduce((sum, test) => sum + LongestFirst.expectedMs(test), 0);
     this.workers = Math.min(this.workers, files);
     this.say(`${files} test files`);
   }
 
   /**
-   * @param {{ duration?: number }} test
+   * @param {Parameters<typeof LongestFirst.expectedMs>[0]} test
    * @param {unknown} _result
    * @param {{ numTotalTestSuites: number, numPassedTestSuites: number, numFailedTestSuites: number, numPendingTestSuites: number }} results
    */
-  onTestResult({ duration = USUAL_MS }, _result, results) {
-    this.done += duration;
-    this.left -= duration;
+  onTestResult(test, _result, results) {
+    const expectedMs = LongestFirst.expectedMs(test);
+    this.done += expectedMs;
+    this.left -= expectedMs;
     if (performance.now() - this.saidAt >= SAY_EVERY_MS) {
       const ended = results.numPassedTestSuites + results.numFailedTestSuites + results.numPendingTestSuites;
       this.say(`${ended} of ${results.numTotalTestSuites} test files have ended`);

@@ -24,6 +24,13 @@ describe('the order of test files', () => {
     expect([...order].sort()).toEqual([...paths].sort());
   });
 
+  test('expects that one of them takes longer than others, unless their time is known', () => {
+    const expected = (path: string, duration?: number): number =>
+      LongestFirst.expectedMs({ path: ROOT + path, ...(duration !== undefined && { duration }) } as never);
+    expect(expected(LONGEST[0] as string)).toBeGreaterThan(expected('test/http/budgets.test.ts'));
+    expect(expected(LONGEST[0] as string, 100)).toBe(100);
+  });
+
   test('names files that exist', () => {
     expect(LONGEST.filter((file) => !existsSync(ROOT + file))).toEqual([]);
   });
