@@ -118,7 +118,10 @@ export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown
   addRegular({ intervalMs, run, ...job }: RegularJob): void {
     const sleepMs = (): number => intervalMs * (1 + Math.random() * JITTER_SHARE);
     this.add({
-      startsInMs: sleepMs(),
+      // Read when the job starts.
+      get startsInMs() {
+        return sleepMs();
+      },
       ...job,
       afterErrorMs: intervalMs,
       runTurn: async (turn) => {
