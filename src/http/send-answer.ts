@@ -6,11 +6,11 @@ import { sendJson } from './errors/error-answer.js';
 
 /** Sends what handlers return, with the status that `Answers` documents. A text is JSON already. */
 export class AnswerAdapter extends FastifyAdapter {
-  override reply(reply: FastifyReply, body: unknown): FastifyReply {
+  override reply(reply: FastifyReply, body: unknown, status = reply.statusCode): FastifyReply {
     if (body === undefined) {
-      return reply.send();
+      return reply.code(status).send();
     }
-    sendJson(reply, reply.statusCode, typeof body === 'string' ? body : stringifyJson(body));
+    sendJson(reply, status, typeof body === 'string' ? body : stringifyJson(body));
     return reply;
   }
 }

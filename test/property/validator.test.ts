@@ -388,4 +388,8 @@ describe('a rule that cannot be compiled stops the start', () => {
   ])('%p', (dto, message) => {
     expect(() => compileValidator(dto as DtoClass)).toThrow(message);
   });
+
+  test.each([/^a/g, /^a/y, /^a/i])('a pattern with flags: %p', (pattern) => {
+    expect(() => Matches(pattern)).toThrow(`Matches() takes a RegExp without flags, not ${pattern}`);
+  });
 });

@@ -2,7 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { IsBoolean } from 'class-validator';
 import type { Answer } from '../../answers/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
-import { DAY_MS, fingerprintOf, invalidField, oneLine, Refusal } from '../../ledger/index.js';
+import {
+  DAY_MS,
+  fingerprintOf,
+  invalidField,
+  oneLine,
+  Refusal,
+  TENANT_ID_PATTERN,
+} from '../../ledger/index.js';
 import {
   cleanupIndexKey,
   partitionOfTenant,
@@ -31,7 +38,7 @@ const YEAR_MS = 366 * DAY_MS;
 /** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
 export class CleanupDto {
   @Optional()
-  @Matches(/^[a-z0-9-]{3,64}$/)
+  @Matches(TENANT_ID_PATTERN)
   tenant_id?: string;
 
   @Optional()

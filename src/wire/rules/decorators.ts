@@ -231,8 +231,11 @@ export function MaxLength(max: number, options?: ValidationOptions): PropertyDec
   return Obeys({ name: 'maxLength', test, schema: { type: 'string', maxLength: max } }, options);
 }
 
-/** A string that a pattern without flags matches. */
+/** A string that a pattern matches. @throws Error for a pattern with flags: they are not in its schema, and with `g` or `y` it keeps a place */
 export function Matches(pattern: RegExp): PropertyDecorator {
+  if (pattern.flags !== '') {
+    throw new Error(`Matches() takes a RegExp without flags, not ${String(pattern)}`);
+  }
   const test = (value: unknown): boolean => typeof value === 'string' && pattern.test(value);
   return Obeys({ name: 'matches', test, schema: { type: 'string', pattern: pattern.source } });
 }
