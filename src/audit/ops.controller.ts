@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Readable } from 'node:stream';
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiProduces } from '@nestjs/swagger';
+import { ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -9,6 +9,7 @@ import {
   Answers,
   LimitedQuery,
   OF_RESERVATION,
+  Operation,
   QuerySchema,
   ReservationId,
   sendJson,
@@ -37,10 +38,7 @@ export class OpsController {
   @Get('reservations/:reservation_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'getReservationHistory',
-    summary: 'Get the full history of a reservation, whatever its state',
-  })
+  @Operation('getReservationHistory', 'Get the full history of a reservation, whatever its state')
   @Answers(200, 'ReservationHistory')
   history(@ReservationId() reservationId: string, @Req() request: FastifyRequest): Promise<object> {
     return this.histories.get(reservationId, request.trace);
@@ -49,10 +47,10 @@ export class OpsController {
   @Get('expirations')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listExpirations',
-    summary: 'List the expirations in a time window, as JSON, or as NDJSON or CSV for export',
-  })
+  @Operation(
+    'listExpirations',
+    'List the expirations in a time window, as JSON, or as NDJSON or CSV for export',
+  )
   @QuerySchema(ExpirationsQueryDto, { tenant_id: 'acme' })
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
@@ -84,10 +82,7 @@ export class OpsController {
   @Get('expirations/counts')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'countExpirations',
-    summary: 'Count the expirations in each slot of a time window',
-  })
+  @Operation('countExpirations', 'Count the expirations in each slot of a time window')
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
   countExpirations(@Req() request: FastifyRequest): Promise<Answer<'ExpirationCountsResponse'>> {
@@ -97,10 +92,7 @@ export class OpsController {
   @Get('verify')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'verifyLedger',
-    summary: 'Recompute every budget from its live reservations and report drift',
-  })
+  @Operation('verifyLedger', 'Recompute every budget from its live reservations and report drift')
   @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
   verify(@Req() request: FastifyRequest): Promise<Answer<'VerifyReport'>> {

@@ -1,7 +1,6 @@
 import { Controller, Get, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, BodySchema, originOf, sendAnswer } from '../http/index.js';
+import { Access, type Answer, Answers, BodySchema, Operation, originOf, sendAnswer } from '../http/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { compileValidator } from '../wire/index.js';
 import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
@@ -14,7 +13,7 @@ export class TestClockController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'getTestClock', summary: 'Get the time of the deployment' })
+  @Operation('getTestClock', 'Get the time of the deployment')
   @Answers(200, 'TestClock')
   get(): Promise<Answer<'TestClock'>> {
     return this.service.read();
@@ -22,10 +21,10 @@ export class TestClockController {
 
   @Post('advance')
   @Access({ plane: 'admin', admin: true, role: 'admin' })
-  @ApiOperation({
-    operationId: 'advanceTestClock',
-    summary: 'Let the time of the deployment pass, with everything that is due until then',
-  })
+  @Operation(
+    'advanceTestClock',
+    'Let the time of the deployment pass, with everything that is due until then',
+  )
   @Answers(200, 'TestClock')
   @BodySchema(TestClockAdvanceDto, { by_ms: DAY_MS })
   async advance(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {

@@ -1,8 +1,8 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import { ApiExcludeController } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AuthAttempts, ConsoleSessions, OperatorKeys, RateLimits, sessionCookie } from '../auth/index.js';
-import { OperationAccess, PublicAccess, refuseForged } from '../http/index.js';
+import { Operation, OperationAccess, PublicAccess, refuseForged } from '../http/index.js';
 import { compileValidator, MaxLength } from '../wire/index.js';
 import { SessionAnswers } from './session-answers.js';
 
@@ -29,7 +29,7 @@ export class LogInController {
 
   @Post('login')
   @PublicAccess()
-  @ApiOperation({ operationId: 'logInToConsole' })
+  @Operation('logInToConsole')
   async logIn(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseForged(request, this.attempts);
     const owner = await this.operators.find(validate(request.body).key);

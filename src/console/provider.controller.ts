@@ -1,5 +1,5 @@
 import { Controller, Inject, Post, Req, Res, UseGuards } from '@nestjs/common';
-import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import { ApiExcludeController } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   AuthAttempts,
@@ -9,7 +9,7 @@ import {
   sessionCookie,
 } from '../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { PublicAccess, PublicRateLimit, refuseForged, sendJson } from '../http/index.js';
+import { Operation, PublicAccess, PublicRateLimit, refuseForged, sendJson } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
 import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
@@ -47,7 +47,7 @@ export class ProviderController {
 
   @Post('begin')
   @PublicAccess()
-  @ApiOperation({ operationId: 'beginProviderLogIn' })
+  @Operation('beginProviderLogIn')
   async begin(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
     const { url, begun } = await this.provider.begin(request.headers.origin as string);
@@ -57,7 +57,7 @@ export class ProviderController {
 
   @Post('finish')
   @PublicAccess()
-  @ApiOperation({ operationId: 'finishProviderLogIn' })
+  @Operation('finishProviderLogIn')
   async finish(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
     const { query } = validate(request.body);

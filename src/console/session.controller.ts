@@ -1,8 +1,8 @@
 import { Controller, Get, Post, Req, Res } from '@nestjs/common';
-import { ApiExcludeController, ApiOperation } from '@nestjs/swagger';
+import { ApiExcludeController } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AuthAttempts, ConsoleSessions, sessionCookie, sessionTokenIn } from '../auth/index.js';
-import { PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
+import { Operation, PublicAccess, refuseForged, SessionAccess } from '../http/index.js';
 import { IdentityProvider } from './identity-provider.js';
 import { LiveFeed } from './live-feed.js';
 import { SessionAnswers } from './session-answers.js';
@@ -29,7 +29,7 @@ export class SessionController {
 
   @Post('logout')
   @PublicAccess()
-  @ApiOperation({ operationId: 'logOutOfConsole' })
+  @Operation('logOutOfConsole')
   async logOut(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseForged(request, this.attempts);
     const session = await this.access.find(request);

@@ -1,8 +1,15 @@
 import { Controller, Get, Param, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../auth/index.js';
-import { Access, type Answer, Answers, LimitedQuery, QuerySchema, tenantsOf } from '../http/index.js';
+import {
+  Access,
+  type Answer,
+  Answers,
+  LimitedQuery,
+  Operation,
+  QuerySchema,
+  tenantsOf,
+} from '../http/index.js';
 import { compileQuery } from '../wire/index.js';
 import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
@@ -18,7 +25,7 @@ export class EventsController {
   @Get('admin/events')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listEvents', summary: 'Query the event stream' })
+  @Operation('listEvents', 'Query the event stream')
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {
@@ -28,7 +35,7 @@ export class EventsController {
 
   @Get('admin/events/:event_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_EVENT })
-  @ApiOperation({ operationId: 'getEvent', summary: 'Get a single event by ID' })
+  @Operation('getEvent', 'Get a single event by ID')
   @Answers(200, 'Event')
   async get(@Param('event_id') eventId: string): Promise<string> {
     return eventJson(await this.service.get(eventId));
@@ -37,7 +44,7 @@ export class EventsController {
   @Get('events')
   @Access({ plane: 'admin', tenant: 'events:read' })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listTenantEvents', summary: 'Query events for the authenticated tenant' })
+  @Operation('listTenantEvents', 'Query events for the authenticated tenant')
   @Answers(200, 'EventListResponse')
   @QuerySchema(TenantEventQueryDto)
   async listOwn(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {

@@ -1,7 +1,7 @@
 import { Controller, Get, Param, Res, UseGuards } from '@nestjs/common';
-import { ApiOperation, ApiParam } from '@nestjs/swagger';
+import { ApiParam } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { Answers, PublicAccess, PublicRateLimit, sendJson } from '../http/index.js';
+import { Answers, Operation, PublicAccess, PublicRateLimit, sendJson } from '../http/index.js';
 import { invalidField, Refusal } from '../ledger/index.js';
 import { EvidenceService } from './evidence.service.js';
 
@@ -15,7 +15,7 @@ export class EvidenceController {
 
   @Get('evidence/:evidence_id')
   @PublicAccess()
-  @ApiOperation({ operationId: 'getEvidence', summary: 'Get a signed evidence envelope' })
+  @Operation('getEvidence', 'Get a signed evidence envelope')
   @ApiParam({ name: 'evidence_id', schema: { type: 'string', pattern: EVIDENCE_ID.source } })
   @Answers(200, 'CyclesEvidenceEnvelope', 'The envelope, in canonical JSON')
   async get(@Param('evidence_id') evidenceId: string, @Res() reply: FastifyReply): Promise<void> {
@@ -28,7 +28,7 @@ export class EvidenceController {
 
   @Get('.well-known/cycles-jwks.json')
   @PublicAccess()
-  @ApiOperation({ operationId: 'getEvidenceJwks', summary: 'Get the public keys that sign evidence' })
+  @Operation('getEvidenceJwks', 'Get the public keys that sign evidence')
   @Answers(200, 'CyclesEvidenceJwks', 'The keys, retired ones included')
   keys(@Res() reply: FastifyReply): void {
     const keySet = this.evidence.keySet();

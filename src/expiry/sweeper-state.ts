@@ -1,7 +1,6 @@
 import { Controller, Get, Injectable } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { Answer } from '../answers/index.js';
-import { Access, Answers, LimitedQuery } from '../http/index.js';
+import { Access, Answers, LimitedQuery, Operation } from '../http/index.js';
 import {
   partitionCode,
   RedisService,
@@ -193,10 +192,7 @@ export class SweeperController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'getSweeper',
-    summary: 'Who sweeps what, how late, and how the last ticks went',
-  })
+  @Operation('getSweeper', 'Who sweeps what, how late, and how the last ticks went')
   @Answers(200, 'SweeperState')
   get(): Promise<Answer<'SweeperState'>> {
     return this.state.read();

@@ -7,7 +7,7 @@ import {
   Res,
   ServiceUnavailableException,
 } from '@nestjs/common';
-import { ApiOperation, ApiResponse } from '@nestjs/swagger';
+import { ApiResponse } from '@nestjs/swagger';
 import { type HealthCheckResult, HealthCheckService, type HealthIndicatorResult } from '@nestjs/terminus';
 import type { FastifyReply } from 'fastify';
 import { RedisService } from '../redis/index.js';
@@ -20,6 +20,7 @@ import {
   ShutdownState,
 } from '../telemetry/index.js';
 import { HTTP_METRICS } from './http.metrics.js';
+import { Operation } from './openapi/document.js';
 
 /** Probes are public: however many come, the store is asked at most this often. */
 const REUSE_MS = 250;
@@ -118,14 +119,14 @@ export class HealthController {
   constructor(@Inject(ReadinessCheck) private readonly readiness: ReadinessCheck) {}
 
   @Get('health/live')
-  @ApiOperation({ operationId: 'getLiveness', summary: 'Whether the process answers' })
+  @Operation('getLiveness', 'Whether the process answers')
   @ApiResponse(LIVE)
   live(@Res() reply: FastifyReply): void {
     answer(reply, 200, { status: 'ok' });
   }
 
   @Get('health/ready')
-  @ApiOperation({ operationId: 'getReadiness', summary: 'Whether traffic may come' })
+  @Operation('getReadiness', 'Whether traffic may come')
   @ApiResponse(READY)
   @ApiResponse(NOT_READY)
   async ready(@Res() reply: FastifyReply): Promise<void> {
@@ -134,14 +135,14 @@ export class HealthController {
   }
 
   @Get('actuator/health/liveness')
-  @ApiOperation({ operationId: 'getActuatorLiveness', summary: "Liveness in Spring's form" })
+  @Operation('getActuatorLiveness', "Liveness in Spring's form")
   @ApiResponse(LIVE)
   actuatorLive(@Res() reply: FastifyReply): void {
     answer(reply, 200, { status: 'UP' });
   }
 
   @Get('actuator/health')
-  @ApiOperation({ operationId: 'getActuatorHealth', summary: "Readiness in Spring's form" })
+  @Operation('getActuatorHealth', "Readiness in Spring's form")
   @ApiResponse(READY)
   @ApiResponse(NOT_READY)
   actuatorHealth(@Res() reply: FastifyReply): Promise<void> {
@@ -149,7 +150,7 @@ export class HealthController {
   }
 
   @Get('actuator/health/readiness')
-  @ApiOperation({ operationId: 'getActuatorReadiness', summary: "Readiness in Spring's form" })
+  @Operation('getActuatorReadiness', "Readiness in Spring's form")
   @ApiResponse(READY)
   @ApiResponse(NOT_READY)
   async actuatorReady(@Res() reply: FastifyReply): Promise<void> {

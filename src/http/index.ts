@@ -28,6 +28,7 @@ export {
   ExplainHeader,
   IdempotencyKeyHeader,
   OpenApiDocument,
+  Operation,
   QuerySchema,
   requireReservationId,
   ReservationId,

@@ -1,8 +1,9 @@
 import { Controller, Get, Res } from '@nestjs/common';
-import { ApiOperation, ApiResponse } from '@nestjs/swagger';
+import { ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { exposition, MetricsRegistry } from '../telemetry/index.js';
 import { Access } from './access-rule.js';
+import { Operation } from './openapi/document.js';
 
 const EXPOSITION = {
   status: 200,
@@ -17,10 +18,7 @@ export class MetricsController {
 
   @Get('actuator/prometheus')
   @Access({ plane: 'admin', admin: true, role: 'metrics' })
-  @ApiOperation({
-    operationId: 'getActuatorMetrics',
-    summary: 'Metrics, at the path of Spring Boot Actuator',
-  })
+  @Operation('getActuatorMetrics', 'Metrics, at the path of Spring Boot Actuator')
   @ApiResponse(EXPOSITION)
   actuatorPrometheus(@Res() reply: FastifyReply): Promise<void> {
     return this.scrape(reply);
@@ -28,7 +26,7 @@ export class MetricsController {
 
   @Get('metrics')
   @Access({ plane: 'admin', admin: true, role: 'metrics' })
-  @ApiOperation({ operationId: 'getMetrics', summary: 'Metrics for Prometheus' })
+  @Operation('getMetrics', 'Metrics for Prometheus')
   @ApiResponse(EXPOSITION)
   async scrape(@Res() reply: FastifyReply): Promise<void> {
     const text = await exposition(this.metrics.registry);

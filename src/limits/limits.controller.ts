@@ -1,7 +1,6 @@
 import { Controller, Delete, Get, Param, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, BodySchema, originOf } from '../http/index.js';
+import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../http/index.js';
 import { compileValidator } from '../wire/index.js';
 import { LimitsService, TenantLimitsDto } from './limits.service.js';
 
@@ -13,7 +12,7 @@ export class LimitsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({ operationId: 'getTenantLimits', summary: 'Get what a tenant owns and what it may own' })
+  @Operation('getTenantLimits', 'Get what a tenant owns and what it may own')
   @Answers(200, 'TenantLimits')
   get(@Param('tenant_id') tenantId: string): Promise<Answer<'TenantLimits'>> {
     return this.service.read(tenantId);
@@ -21,10 +20,10 @@ export class LimitsController {
 
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({
-    operationId: 'replaceTenantLimits',
-    summary: "Replace a tenant's own limits; a missing one falls back to the deployment's",
-  })
+  @Operation(
+    'replaceTenantLimits',
+    "Replace a tenant's own limits; a missing one falls back to the deployment's",
+  )
   @Answers(200, 'TenantLimits')
   @BodySchema(TenantLimitsDto, { live_reservations: 10_000 })
   replace(
@@ -36,7 +35,7 @@ export class LimitsController {
 
   @Delete()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({ operationId: 'removeTenantLimits', summary: "Remove a tenant's own limits" })
+  @Operation('removeTenantLimits', "Remove a tenant's own limits")
   @Answers(200, 'TenantLimits')
   remove(
     @Param('tenant_id') tenantId: string,

@@ -1,7 +1,6 @@
 import { Controller, Get, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, SkipsDamaged } from '../http/index.js';
+import { Access, type Answer, Answers, Operation, SkipsDamaged } from '../http/index.js';
 import { OverviewService } from './overview.service.js';
 
 @Controller('v1/admin/overview')
@@ -11,10 +10,7 @@ export class OverviewController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @SkipsDamaged()
-  @ApiOperation({
-    operationId: 'getAdminOverview',
-    summary: 'Get the figures of the whole deployment, and what needs attention',
-  })
+  @Operation('getAdminOverview', 'Get the figures of the whole deployment, and what needs attention')
   @Answers(200, 'AdminOverviewResponse')
   async read(@Req() request: FastifyRequest): Promise<Answer<'AdminOverviewResponse'>> {
     const { body, skipped } = await this.service.read();

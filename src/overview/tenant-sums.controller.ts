@@ -1,8 +1,15 @@
 import { Controller, Get, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import { ArrayMaxSize, ArrayMinSize, IsArray, IsString } from 'class-validator';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, QuerySchema, SkipsDamaged, tenantsOf } from '../http/index.js';
+import {
+  Access,
+  type Answer,
+  Answers,
+  Operation,
+  QuerySchema,
+  SkipsDamaged,
+  tenantsOf,
+} from '../http/index.js';
 import { compileQuery } from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
@@ -27,10 +34,7 @@ export class TenantSumsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
   @SkipsDamaged()
-  @ApiOperation({
-    operationId: 'listTenantSums',
-    summary: 'Get what tenants have in all, in each unit',
-  })
+  @Operation('listTenantSums', 'Get what tenants have in all, in each unit')
   @QuerySchema(TenantSumsQueryDto, { tenant_ids: ['acme'] })
   @Answers(200, 'TenantSumsResponse')
   async list(@Req() request: FastifyRequest): Promise<Answer<'TenantSumsResponse'>> {

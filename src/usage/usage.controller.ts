@@ -1,8 +1,8 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiProduces } from '@nestjs/swagger';
+import { ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../auth/index.js';
-import { Access, Answers, inTurn, QuerySchema, sendJson } from '../http/index.js';
+import { Access, Answers, inTurn, Operation, QuerySchema, sendJson } from '../http/index.js';
 import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
 import { reportCsv, reportJson, reportNdjson } from './report-formats.js';
 import { UsageQueryDto } from './usage.dto.js';
@@ -70,7 +70,7 @@ export class UsageController {
 
   @Get()
   @Access({ plane: 'runtime', tenant: 'usage:read' })
-  @ApiOperation({ operationId: 'getUsage', summary: `Report ${SUMMARY}` })
+  @Operation('getUsage', `Report ${SUMMARY}`)
   @QuerySchema(UsageQueryDto, EXAMPLE)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'UsageReport')
@@ -86,7 +86,7 @@ export class OperatorsUsageController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
-  @ApiOperation({ operationId: 'getUsageOfAll', summary: `Report, of all tenants, ${SUMMARY}` })
+  @Operation('getUsageOfAll', `Report, of all tenants, ${SUMMARY}`)
   @QuerySchema(UsageQueryDto, EXAMPLE)
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'UsageReport')

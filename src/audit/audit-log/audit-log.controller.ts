@@ -1,7 +1,14 @@
 import { Controller, Get, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, LimitedQuery, QuerySchema, tenantsOf } from '../../http/index.js';
+import {
+  Access,
+  type Answer,
+  Answers,
+  LimitedQuery,
+  Operation,
+  QuerySchema,
+  tenantsOf,
+} from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
@@ -16,7 +23,7 @@ export class AuditLogController {
   @Get('v1/admin/audit/logs')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listAuditLogs', summary: 'Query audit logs' })
+  @Operation('listAuditLogs', 'Query audit logs')
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'AuditLogListResponse'>> {
@@ -27,10 +34,7 @@ export class AuditLogController {
   @Get('ops/requests')
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listRefusedRequests',
-    summary: 'List the last refused requests: the request log',
-  })
+  @Operation('listRefusedRequests', 'List the last refused requests: the request log')
   @Answers(200, 'RefusedRequestListResponse')
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
   async listRefused(@Req() request: FastifyRequest): Promise<Answer<'RefusedRequestListResponse'>> {

@@ -11,7 +11,7 @@ export interface AuditedOperation {
   readonly resourceType: string | undefined;
 }
 
-/** The metadata key of `@ApiOperation`, which its package does not export. */
+/** The metadata key of the `@ApiOperation` in `@Operation`, which its package does not export. */
 const API_OPERATION = 'swagger/apiOperation';
 
 /** Resource types by path. The protocol defines some of them; the others cover what it does not name. */

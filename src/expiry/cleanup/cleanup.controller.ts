@@ -1,7 +1,6 @@
 import { Controller, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
+import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { CleanupDto, CleanupService } from './cleanup.service.js';
 
@@ -13,10 +12,7 @@ export class CleanupController {
 
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
-  @ApiOperation({
-    operationId: 'cleanupReservations',
-    summary: 'Expire reservations under MANUAL_CLEANUP whose grace is over',
-  })
+  @Operation('cleanupReservations', 'Expire reservations under MANUAL_CLEANUP whose grace is over')
   @Answers(200, 'CleanupReport')
   @BodySchema(CleanupDto, { tenant_id: 'acme', dry_run: true })
   cleanup(@Req() request: FastifyRequest): Promise<Answer<'CleanupReport'>> {

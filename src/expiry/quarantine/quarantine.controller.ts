@@ -1,5 +1,4 @@
 import { Controller, Get, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import {
   Access,
@@ -8,6 +7,7 @@ import {
   BodySchema,
   LimitedQuery,
   OF_RESERVATION,
+  Operation,
   originOf,
   QuerySchema,
   ReservationId,
@@ -26,10 +26,7 @@ export class QuarantineController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listQuarantine',
-    summary: 'List reservations that could not be settled, newest first',
-  })
+  @Operation('listQuarantine', 'List reservations that could not be settled, newest first')
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
   list(@Req() request: FastifyRequest): Promise<Answer<'QuarantineList'>> {
@@ -38,10 +35,10 @@ export class QuarantineController {
 
   @Get(':reservation_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
-  @ApiOperation({
-    operationId: 'inspectQuarantined',
-    summary: 'What is wrong with a reservation in quarantine, and what a release would return',
-  })
+  @Operation(
+    'inspectQuarantined',
+    'What is wrong with a reservation in quarantine, and what a release would return',
+  )
   @Answers(200, 'QuarantinedReservation')
   inspect(@ReservationId() reservationId: string): Promise<Answer<'QuarantinedReservation'>> {
     return this.service.inspect(reservationId);
@@ -49,10 +46,7 @@ export class QuarantineController {
 
   @Post(':reservation_id/decide')
   @Access({ plane: 'admin', admin: true, confinement: OF_RESERVATION })
-  @ApiOperation({
-    operationId: 'decideQuarantined',
-    summary: 'Have a reservation in quarantine judged again, or release it as it is',
-  })
+  @Operation('decideQuarantined', 'Have a reservation in quarantine judged again, or release it as it is')
   @Answers(200, 'QuarantineDecision')
   @BodySchema(QuarantineDecisionDto, { action: 'retry', reason: 'The record was repaired' })
   decide(

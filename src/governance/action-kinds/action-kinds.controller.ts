@@ -1,8 +1,16 @@
 import { Controller, Get, Param, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiParam } from '@nestjs/swagger';
+import { ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits, sourceOf } from '../../auth/index.js';
-import { Access, type Answer, Answers, PublicAccess, QuerySchema, sendJson } from '../../http/index.js';
+import {
+  Access,
+  type Answer,
+  Answers,
+  Operation,
+  PublicAccess,
+  QuerySchema,
+  sendJson,
+} from '../../http/index.js';
 import { compileQuery, stringifyJson } from '../../wire/index.js';
 import { ActionKindListQueryDto, ActionKindsService } from './action-kinds.service.js';
 import { KnownKinds } from './known-kinds.js';
@@ -21,7 +29,7 @@ export class ActionKindsController {
 
   @Get()
   @PublicAccess()
-  @ApiOperation({ operationId: 'listActionKinds', summary: 'List the action kinds of the protocol' })
+  @Operation('listActionKinds', 'List the action kinds of the protocol')
   @Answers(200, 'ActionKindRegistry', 'A page of the registry')
   @QuerySchema(ActionKindListQueryDto, { risk_class: 'high_risk' })
   list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
@@ -33,7 +41,7 @@ export class ActionKindsController {
 
   @Get(':kind')
   @PublicAccess()
-  @ApiOperation({ operationId: 'getActionKind', summary: 'Get an action kind by its exact name' })
+  @Operation('getActionKind', 'Get an action kind by its exact name')
   @ApiParam({ name: 'kind', schema: { type: 'string', maxLength: 64, examples: ['message.email.send'] } })
   @Answers(200, 'ActionKind', 'The kind')
   get(@Req() request: FastifyRequest, @Param('kind') kind: string, @Res() reply: FastifyReply): void {
@@ -79,7 +87,7 @@ export class DeclaredKindsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: 'nothing' })
-  @ApiOperation({ operationId: 'listDeclaredActionKinds', summary: "List the deployment's own action kinds" })
+  @Operation('listDeclaredActionKinds', "List the deployment's own action kinds")
   @Answers(200, 'ActionKindRegistry', 'The declared kinds')
   list(): Answer<'ActionKindRegistry'> {
     const { version } = this.registry;

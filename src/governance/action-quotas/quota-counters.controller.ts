@@ -1,5 +1,4 @@
 import { Controller, Get, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -8,6 +7,7 @@ import {
   Answers,
   BodySchema,
   LimitedQuery,
+  Operation,
   originOf,
   QuerySchema,
 } from '../../http/index.js';
@@ -32,10 +32,7 @@ export class QuotaCountersController {
     confinement: { tenantAt: 'query.tenant_id' },
   })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listActionQuotaCounters',
-    summary: 'List what the quotas of actions have counted',
-  })
+  @Operation('listActionQuotaCounters', 'List what the quotas of actions have counted')
   @Answers(200, 'ActionQuotaCounterListResponse', 'A page of counters')
   @QuerySchema(QuotaCounterListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'ActionQuotaCounterListResponse'>> {
@@ -45,10 +42,7 @@ export class QuotaCountersController {
 
   @Post('reset')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
-  @ApiOperation({
-    operationId: 'resetActionQuotaCounter',
-    summary: 'Set a counter of actions to zero, after a mistake or a fault',
-  })
+  @Operation('resetActionQuotaCounter', 'Set a counter of actions to zero, after a mistake or a fault')
   @Answers(200, 'ActionQuotaCounterResetResponse', 'The counter after the reset')
   @BodySchema(QuotaCounterResetDto, {
     tenant_id: 'acme',

@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import {
   Access,
@@ -7,6 +6,7 @@ import {
   Answers,
   type Confinement,
   LimitedQuery,
+  Operation,
   ownerOfApiKey,
 } from '../../http/index.js';
 import { ApiKeysService, HASHED_SECRET, keyIdOf } from './api-keys.service.js';
@@ -28,13 +28,12 @@ export class ApiKeyFinderController {
   @Get(':key_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_FOUND_KEY })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'findApiKey',
-    summary: 'Get an API key by its id, or by the SHA-256 of its secret',
-    description:
-      'Instead of an id, `key_id` may be how the secret begins, which says where the key is stored, a colon, and the SHA-256 of the ' +
+  @Operation(
+    'findApiKey',
+    'Get an API key by its id, or by the SHA-256 of its secret',
+    'Instead of an id, `key_id` may be how the secret begins, which says where the key is stored, a colon, and the SHA-256 of the ' +
       'whole secret as base64url: `cyc_live_1f:<hash>`. So a secret that was found somewhere need not be sent.',
-  })
+  )
   @Answers(200, 'ApiKey')
   find(@Param('key_id') keyId: string, @Req() request: FastifyRequest): Promise<Answer<'ApiKey'>> {
     // Whoever shows a row of the log asks for the name of its key; that would fill the log with reads of itself.

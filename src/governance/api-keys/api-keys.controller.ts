@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DEFAULT_PERMISSIONS, permissionList } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   LimitedChange,
   LimitedQuery,
   OF_API_KEY,
+  Operation,
   originOf,
   QuerySchema,
   sendSecret,
@@ -31,11 +31,11 @@ export class ApiKeysController {
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'createApiKey',
-    summary: 'Create an API key for a tenant',
-    description: `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. All permissions:\n\n${permissionList()}`,
-  })
+  @Operation(
+    'createApiKey',
+    'Create an API key for a tenant',
+    `Without \`permissions\` the key has ${DEFAULT_PERMISSIONS.join(', ')}. All permissions:\n\n${permissionList()}`,
+  )
   @Answers(201, 'ApiKeyCreateResponse')
   @BodySchema(ApiKeyCreateDto, {
     tenant_id: 'acme',
@@ -60,7 +60,7 @@ export class ApiKeysController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listApiKeys', summary: 'List API keys' })
+  @Operation('listApiKeys', 'List API keys')
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyListResponse'>> {
@@ -71,7 +71,7 @@ export class ApiKeysController {
   @Patch(':key_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_API_KEY })
   @LimitedChange()
-  @ApiOperation({ operationId: 'updateApiKey', summary: 'Update API key properties' })
+  @Operation('updateApiKey', 'Update API key properties')
   @Answers(200, 'ApiKey')
   @BodySchema(ApiKeyUpdateDto, {
     name: 'backend, read only',
@@ -84,7 +84,7 @@ export class ApiKeysController {
   @Delete(':key_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_API_KEY })
   @LimitedChange()
-  @ApiOperation({ operationId: 'revokeApiKey', summary: 'Revoke an API key' })
+  @Operation('revokeApiKey', 'Revoke an API key')
   @Answers(200, 'ApiKey')
   @QuerySchema(ApiKeyRevokeQueryDto, { reason: 'Rotated' })
   revoke(@Req() request: FastifyRequest, @Param('key_id') keyId: string): Promise<Answer<'ApiKey'>> {

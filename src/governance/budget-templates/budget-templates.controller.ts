@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Param, Put, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  Operation,
   originOf,
   QuerySchema,
   sendAnswer,
@@ -41,10 +41,7 @@ export class BudgetTemplatesController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listBudgetTemplates',
-    summary: 'List the templates that make budgets for scopes without one',
-  })
+  @Operation('listBudgetTemplates', 'List the templates that make budgets for scopes without one')
   @Answers(200, 'BudgetTemplateList')
   @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetTemplateList'>> {
@@ -54,7 +51,7 @@ export class BudgetTemplatesController {
 
   @Get(':template_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
-  @ApiOperation({ operationId: 'getBudgetTemplate', summary: 'Get a budget template' })
+  @Operation('getBudgetTemplate', 'Get a budget template')
   @Answers(200, 'BudgetTemplate')
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
   async read(
@@ -69,15 +66,14 @@ export class BudgetTemplatesController {
   @Put(':template_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'setBudgetTemplate',
-    summary: 'Create a template that makes budgets for scopes without one, or replace what it sets',
-    description:
-      'The first reserve, decision or debit at a scope that matches `scope_pattern` and has no budget in `unit` finds the budget that the ' +
+  @Operation(
+    'setBudgetTemplate',
+    'Create a template that makes budgets for scopes without one, or replace what it sets',
+    'The first reserve, decision or debit at a scope that matches `scope_pattern` and has no budget in `unit` finds the budget that the ' +
       'template sets; if it is granted, that budget exists from then on. A change applies to the budgets that the template makes afterwards. ' +
       'With `apply_to_existing`, up to 500 budgets that it has made get it, too, each with its outcome in `existing`; repeat the request ' +
       'with another `idempotency_key` until `existing_left` is 0, or none succeeds.',
-  })
+  )
   @Answers(201, 'BudgetTemplate')
   @Answers(200, 'BudgetTemplate')
   @BodySchema(BudgetTemplateDto, {
@@ -107,10 +103,7 @@ export class BudgetTemplatesController {
   @Delete(':template_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'deleteBudgetTemplate',
-    summary: 'Delete a budget template; the budgets that it has made stay',
-  })
+  @Operation('deleteBudgetTemplate', 'Delete a budget template; the budgets that it has made stay')
   @AnswersNothing()
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
   async remove(@Param('template_id') templateId: string, @Req() request: FastifyRequest): Promise<void> {
@@ -125,10 +118,7 @@ export class BudgetOriginController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
-  @ApiOperation({
-    operationId: 'getBudgetOrigin',
-    summary: 'Get the template that has made a budget, if one has',
-  })
+  @Operation('getBudgetOrigin', 'Get the template that has made a budget, if one has')
   @Answers(200, 'BudgetOrigin')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetOrigin'>> {

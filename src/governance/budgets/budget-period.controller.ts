@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Patch, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -8,6 +7,7 @@ import {
   Answers,
   BodySchema,
   LimitedChange,
+  Operation,
   originOf,
   QuerySchema,
 } from '../../http/index.js';
@@ -28,10 +28,7 @@ export class BudgetPeriodController {
   @Patch()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'updateBudgetPeriod',
-    summary: "Change a budget's period and rollover policy",
-  })
+  @Operation('updateBudgetPeriod', "Change a budget's period and rollover policy")
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetPeriodUpdateDto, {
     period_end: '2100-01-01T00:00:00Z',
@@ -54,7 +51,7 @@ export class BudgetRecurrenceController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
-  @ApiOperation({ operationId: 'getBudgetRecurrence', summary: "Get the calendar of a budget's periods" })
+  @Operation('getBudgetRecurrence', "Get the calendar of a budget's periods")
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
@@ -64,7 +61,7 @@ export class BudgetRecurrenceController {
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'setBudgetRecurrence', summary: "Let a budget's periods follow the calendar" })
+  @Operation('setBudgetRecurrence', "Let a budget's periods follow the calendar")
   @Answers(200, 'BudgetRecurrence')
   @BodySchema(BudgetRecurrenceDto, { every: 'month', time_zone: 'Europe/Berlin', anchor_day: 1 })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -80,10 +77,7 @@ export class BudgetRecurrenceController {
   @Delete()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'removeBudgetRecurrence',
-    summary: "End a budget's periods",
-  })
+  @Operation('removeBudgetRecurrence', "End a budget's periods")
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {

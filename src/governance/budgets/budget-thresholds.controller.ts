@@ -1,8 +1,7 @@
 import { Controller, Get, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, type Answer, Answers, QuerySchema } from '../../http/index.js';
+import { Access, type Answer, Answers, Operation, QuerySchema } from '../../http/index.js';
 import { parseAmount, type Unit } from '../../ledger/index.js';
 import { budgetKey, orStoreError, Records, RedisService, tenantKey, USUAL_MARKS } from '../../redis/index.js';
 import { compileQuery } from '../../wire/index.js';
@@ -20,10 +19,7 @@ export class BudgetThresholdsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
-  @ApiOperation({
-    operationId: 'getBudgetThresholds',
-    summary: 'Get the shares and amounts whose crossing by a budget is an event',
-  })
+  @Operation('getBudgetThresholds', 'Get the shares and amounts whose crossing by a budget is an event')
   @Answers(200, 'BudgetThresholds')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async read(@Req() request: FastifyRequest): Promise<Answer<'BudgetThresholds'>> {

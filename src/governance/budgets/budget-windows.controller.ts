@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -8,6 +7,7 @@ import {
   Answers,
   BodySchema,
   LimitedChange,
+  Operation,
   originOf,
   QuerySchema,
 } from '../../http/index.js';
@@ -24,10 +24,7 @@ export class BudgetWindowsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
-  @ApiOperation({
-    operationId: 'getBudgetWindows',
-    summary: 'Get the windows of a budget and what is used of them',
-  })
+  @Operation('getBudgetWindows', 'Get the windows of a budget and what is used of them')
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
@@ -37,10 +34,10 @@ export class BudgetWindowsController {
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'setBudgetWindows',
-    summary: 'Limit what may be used of a budget in a day, a week or another window of the calendar',
-  })
+  @Operation(
+    'setBudgetWindows',
+    'Limit what may be used of a budget in a day, a week or another window of the calendar',
+  )
   @Answers(200, 'BudgetWindows')
   @BodySchema(BudgetWindowsDto, {
     windows: [
@@ -60,7 +57,7 @@ export class BudgetWindowsController {
   @Delete()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'removeBudgetWindows', summary: 'End the windows of a budget' })
+  @Operation('removeBudgetWindows', 'End the windows of a budget')
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {

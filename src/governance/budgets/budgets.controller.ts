@@ -1,5 +1,4 @@
 import { Controller, Get, Patch, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -9,6 +8,7 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  Operation,
   originOf,
   QuerySchema,
 } from '../../http/index.js';
@@ -56,7 +56,7 @@ export class BudgetsController {
   @Post()
   @Access({ plane: 'admin', tenant: 'budgets:write', admin: true, confinement: { scopeAt: 'body.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'createBudget', summary: 'Create a budget ledger for a scope' })
+  @Operation('createBudget', 'Create a budget ledger for a scope')
   @Answers(201, 'BudgetLedger')
   @BodySchema(BudgetCreateDto, {
     tenant_id: 'acme',
@@ -76,7 +76,7 @@ export class BudgetsController {
     confinement: { filteredAt: 'query.tenant_id' },
   })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listBudgets', summary: 'List budget ledgers' })
+  @Operation('listBudgets', 'List budget ledgers')
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetListResponse'>> {
@@ -86,7 +86,7 @@ export class BudgetsController {
 
   @Get('lookup')
   @Access({ plane: 'admin', tenant: 'budgets:read', admin: true, confinement: { scopeAt: 'query.scope' } })
-  @ApiOperation({ operationId: 'lookupBudget', summary: 'Look up a single budget by exact scope and unit' })
+  @Operation('lookupBudget', 'Look up a single budget by exact scope and unit')
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   lookUp(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
@@ -96,7 +96,7 @@ export class BudgetsController {
   @Patch()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'updateBudget', summary: 'Update budget properties' })
+  @Operation('updateBudget', 'Update budget properties')
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetUpdateDto, { overdraft_limit: { unit: 'TOKENS', amount: 50_000 } })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -112,7 +112,7 @@ export class BudgetsController {
   @Post('freeze')
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'freezeBudget', summary: 'Freeze a budget (ACTIVE → FROZEN)' })
+  @Operation('freezeBudget', 'Freeze a budget (ACTIVE → FROZEN)')
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'Spending is under review' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -123,7 +123,7 @@ export class BudgetsController {
   @Post('unfreeze')
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedChange()
-  @ApiOperation({ operationId: 'unfreezeBudget', summary: 'Unfreeze a budget (FROZEN → ACTIVE)' })
+  @Operation('unfreezeBudget', 'Unfreeze a budget (FROZEN → ACTIVE)')
   @Answers(200, 'BudgetLedger')
   @BodySchema(BudgetStatusTransitionDto, { reason: 'The review is over' }, { required: false })
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
@@ -139,11 +139,11 @@ export class BudgetsController {
     confinement: { tenantAt: 'query.tenant_id' },
   })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'fundBudget',
-    summary: 'Credit, debit, or adjust budget allocation',
-    description: 'With the admin key, `tenant_id` is required.',
-  })
+  @Operation(
+    'fundBudget',
+    'Credit, debit, or adjust budget allocation',
+    'With the admin key, `tenant_id` is required.',
+  )
   @Answers(200, 'BudgetFundingResponse')
   @BodySchema(BudgetFundingDto, {
     operation: 'CREDIT',
@@ -164,10 +164,7 @@ export class BudgetsController {
   @Post('bulk-action')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'bulkActionBudgets',
-    summary: "Fund all of a tenant's budgets that match a filter",
-  })
+  @Operation('bulkActionBudgets', "Fund all of a tenant's budgets that match a filter")
   @Answers(200, 'BudgetBulkActionResponse')
   @BodySchema(BudgetBulkActionDto, {
     filter: { tenant_id: 'acme', unit: 'TOKENS' },

@@ -1,8 +1,7 @@
 import { Controller, Get, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
+import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
 import { compileValidator, Length } from '../../wire/index.js';
 import { CredentialsService } from './credentials.service.js';
 
@@ -20,10 +19,7 @@ export class CredentialsController {
 
   @Get('introspect')
   @Access({ plane: 'admin', tenant: 'any', admin: true, confinement: 'nothing' })
-  @ApiOperation({
-    operationId: 'introspectAuth',
-    summary: 'Introspect authenticated credential and return effective capabilities',
-  })
+  @Operation('introspectAuth', 'Introspect authenticated credential and return effective capabilities')
   @Answers(200, 'AuthIntrospectResponse')
   introspect(@Req() request: FastifyRequest): Answer<'AuthIntrospectResponse'> {
     return this.service.introspect(request.caller as Caller);
@@ -31,7 +27,7 @@ export class CredentialsController {
 
   @Post('validate')
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'validateApiKey', summary: 'Validate an API key and resolve tenant' })
+  @Operation('validateApiKey', 'Validate an API key and resolve tenant')
   @Answers(200, 'ApiKeyValidationResponse')
   @BodySchema(ApiKeyValidationDto, { key_secret: '*** the key_secret of createApiKey ***' })
   validate(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyValidationResponse'>> {

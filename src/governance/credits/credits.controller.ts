@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Patch, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   LimitedChange,
   LimitedQuery,
   OF_CREDIT,
+  Operation,
   originOf,
   QuerySchema,
   tenantsOf,
@@ -45,10 +45,7 @@ export class CreditsController {
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'body.scope' } })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'grantCredit',
-    summary: 'Give a budget a credit, which burns before its own allocation, and ends',
-  })
+  @Operation('grantCredit', 'Give a budget a credit, which burns before its own allocation, and ends')
   @Answers(201, 'Credit')
   @BodySchema(CreditGrantDto, {
     idempotency_key: 'acme-welcome',
@@ -68,10 +65,7 @@ export class CreditsController {
   @Post('bulk')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'grantCredits',
-    summary: "Give a credit to each of a tenant's budgets that match a filter",
-  })
+  @Operation('grantCredits', "Give a credit to each of a tenant's budgets that match a filter")
   @Answers(200, 'CreditBulkResponse')
   @BodySchema(CreditBulkDto, {
     filter: { tenant_id: 'acme', unit: 'TOKENS' },
@@ -90,10 +84,7 @@ export class CreditsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listCredits',
-    summary: 'List the credits of a budget in the order in which they burn',
-  })
+  @Operation('listCredits', 'List the credits of a budget in the order in which they burn')
   @Answers(200, 'CreditList')
   @QuerySchema(CreditListQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {
@@ -103,7 +94,7 @@ export class CreditsController {
   @Post(':credit_id/void')
   @Access({ plane: 'admin', admin: true, confinement: OF_CREDIT })
   @LimitedChange()
-  @ApiOperation({ operationId: 'voidCredit', summary: 'End a credit' })
+  @Operation('voidCredit', 'End a credit')
   @Answers(200, 'Credit')
   @BodySchema(CreditVoidDto, { reason: 'Granted by mistake' }, { required: false })
   void(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
@@ -113,7 +104,7 @@ export class CreditsController {
   @Patch(':credit_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_CREDIT })
   @LimitedChange()
-  @ApiOperation({ operationId: 'updateCredit', summary: 'Move the end of a credit, or name it anew' })
+  @Operation('updateCredit', 'Move the end of a credit, or name it anew')
   @Answers(200, 'Credit')
   @BodySchema(CreditUpdateDto, { expires_at: '2099-06-01T00:00:00Z' })
   update(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
@@ -129,10 +120,7 @@ export class EndingCreditsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listEndingCredits',
-    summary: 'List the budgets whose credits end soon, and what that takes away',
-  })
+  @Operation('listEndingCredits', 'List the budgets whose credits end soon, and what that takes away')
   @Answers(200, 'EndingCreditList')
   @QuerySchema(EndingCreditsQueryDto, { tenant_id: 'acme' })
   list(@Req() request: FastifyRequest): Promise<Answer<'EndingCreditList'>> {
@@ -148,10 +136,7 @@ export class TenantCreditsController {
   @Get()
   @Access({ plane: 'runtime', tenant: 'budgets:read' })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listOwnCredits',
-    summary: 'List the credits of a budget in the order in which they burn',
-  })
+  @Operation('listOwnCredits', 'List the credits of a budget in the order in which they burn')
   @Answers(200, 'CreditList')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {

@@ -1,5 +1,5 @@
 import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation, ApiParam } from '@nestjs/swagger';
+import { ApiParam } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { OPERATOR_ROLES, ROLE_WORDS } from '../../auth/index.js';
 import {
@@ -9,6 +9,7 @@ import {
   BodySchema,
   LimitedChange,
   LimitedQuery,
+  Operation,
   originOf,
   QuerySchema,
   sendSecret,
@@ -41,11 +42,11 @@ export class OperatorsController {
   @Post()
   @Access({ plane: 'admin', admin: true, role: 'admin' })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'createOperator',
-    summary: 'Create a named operator with a key',
-    description: `Only this answer contains the key. A name is never given twice. Each role includes those before it:\n\n${ROLES}\n\nWith \`tenants\`, it may act only for these tenants; what is of the whole deployment is refused to it.`,
-  })
+  @Operation(
+    'createOperator',
+    'Create a named operator with a key',
+    `Only this answer contains the key. A name is never given twice. Each role includes those before it:\n\n${ROLES}\n\nWith \`tenants\`, it may act only for these tenants; what is of the whole deployment is refused to it.`,
+  )
   @Answers(201, 'OperatorWithKey')
   @BodySchema(OperatorCreateDto, { name: EXAMPLE, role: 'operator' })
   async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -56,7 +57,7 @@ export class OperatorsController {
   @Get()
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listOperators', summary: 'List the named operators' })
+  @Operation('listOperators', 'List the named operators')
   @Answers(200, 'OperatorListResponse')
   @QuerySchema(OperatorListQueryDto)
   async list(@Req() request: FastifyRequest): Promise<Answer<'OperatorListResponse'>> {
@@ -67,7 +68,7 @@ export class OperatorsController {
   @Get(':name')
   @ApiParam(NAME)
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({ operationId: 'getOperator', summary: 'Get a named operator' })
+  @Operation('getOperator', 'Get a named operator')
   @Answers(200, 'Operator')
   get(@Param('name') name: string): Promise<Answer<'Operator'>> {
     return this.service.get(name);
@@ -77,11 +78,11 @@ export class OperatorsController {
   @ApiParam(NAME)
   @Access({ plane: 'admin', admin: true, role: 'admin' })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'updateOperator',
-    summary: 'Give an operator another role or other tenants',
-    description: 'Its keys and sessions have them within a second, on every instance.',
-  })
+  @Operation(
+    'updateOperator',
+    'Give an operator another role or other tenants',
+    'Its keys and sessions have them within a second, on every instance.',
+  )
   @Answers(200, 'Operator')
   @BodySchema(OperatorUpdateDto, { role: 'operator', tenants: ['acme', 'team-*'] })
   update(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {
@@ -92,12 +93,11 @@ export class OperatorsController {
   @ApiParam(NAME)
   @Access({ plane: 'admin', admin: true, role: 'admin' })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'rotateOperator',
-    summary: 'Give an operator a new key',
-    description:
-      'Only this answer contains the new key. The key before works for `overlap_ms` more, a day by default; 0 ends it at once. The expiry stays, unless another one is given. An operator that has expired is not brought back.',
-  })
+  @Operation(
+    'rotateOperator',
+    'Give an operator a new key',
+    'Only this answer contains the new key. The key before works for `overlap_ms` more, a day by default; 0 ends it at once. The expiry stays, unless another one is given. An operator that has expired is not brought back.',
+  )
   @Answers(200, 'OperatorWithKey')
   @BodySchema(OperatorRotateDto, { overlap_ms: 3_600_000 })
   async rotate(
@@ -113,10 +113,7 @@ export class OperatorsController {
   @ApiParam(NAME)
   @Access({ plane: 'admin', admin: true, role: 'admin' })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'revokeOperator',
-    summary: "End an operator's keys and sessions for good",
-  })
+  @Operation('revokeOperator', "End an operator's keys and sessions for good")
   @Answers(200, 'Operator')
   @QuerySchema(OperatorRevokeQueryDto, { reason: 'Left the company' })
   revoke(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {

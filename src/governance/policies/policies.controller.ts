@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Param, Patch, Post, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   LimitedChange,
   LimitedQuery,
   OF_POLICY,
+  Operation,
   originOf,
   QuerySchema,
 } from '../../http/index.js';
@@ -34,7 +34,7 @@ export class PoliciesController {
     confinement: { tenantAt: 'body.tenant_id' },
   })
   @LimitedChange()
-  @ApiOperation({ operationId: 'createPolicy', summary: "Create a policy for some of a tenant's scopes" })
+  @Operation('createPolicy', "Create a policy for some of a tenant's scopes")
   @Answers(201, 'Policy')
   @BodySchema(PolicyCreateDto, {
     tenant_id: 'acme',
@@ -58,7 +58,7 @@ export class PoliciesController {
     confinement: { tenantAt: 'query.tenant_id' },
   })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listPolicies', summary: 'List policies' })
+  @Operation('listPolicies', 'List policies')
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'PolicyListResponse'>> {
@@ -69,7 +69,7 @@ export class PoliciesController {
   @Patch(':policy_id')
   @Access({ plane: 'admin', tenant: 'policies:write', admin: true, confinement: OF_POLICY })
   @LimitedChange()
-  @ApiOperation({ operationId: 'updatePolicy', summary: 'Update policy properties' })
+  @Operation('updatePolicy', 'Update policy properties')
   @Answers(200, 'Policy')
   @BodySchema(PolicyUpdateDto, { priority: 10 })
   update(@Param('policy_id') policyId: string, @Req() request: FastifyRequest): Promise<Answer<'Policy'>> {
@@ -91,10 +91,10 @@ export class PolicyChargeController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
-  @ApiOperation({
-    operationId: 'getPolicyChargeOnExpiry',
-    summary: 'Get what share of its estimate a reservation under a policy costs if it expires',
-  })
+  @Operation(
+    'getPolicyChargeOnExpiry',
+    'Get what share of its estimate a reservation under a policy costs if it expires',
+  )
   @Answers(200, 'PolicyChargeOnExpiry')
   get(@Param('policy_id') policyId: string): Promise<Answer<'PolicyChargeOnExpiry'>> {
     return this.policies.chargeOnExpiry(policyId);
@@ -102,10 +102,10 @@ export class PolicyChargeController {
 
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
-  @ApiOperation({
-    operationId: 'setPolicyChargeOnExpiry',
-    summary: 'Change what share of its estimate a new reservation under a policy costs if it expires',
-  })
+  @Operation(
+    'setPolicyChargeOnExpiry',
+    'Change what share of its estimate a new reservation under a policy costs if it expires',
+  )
   @Answers(200, 'PolicyChargeOnExpiry')
   @BodySchema(ChargeOnExpiryDto, { percent: 100 })
   set(
@@ -118,10 +118,10 @@ export class PolicyChargeController {
 
   @Delete()
   @Access({ plane: 'admin', admin: true, confinement: OF_POLICY })
-  @ApiOperation({
-    operationId: 'removePolicyChargeOnExpiry',
-    summary: "Leave it to a policy's tenant what a reservation costs if it expires",
-  })
+  @Operation(
+    'removePolicyChargeOnExpiry',
+    "Leave it to a policy's tenant what a reservation costs if it expires",
+  )
   @Answers(200, 'PolicyChargeOnExpiry')
   remove(
     @Param('policy_id') policyId: string,

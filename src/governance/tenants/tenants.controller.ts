@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Patch, Post, Put, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -7,6 +6,7 @@ import {
   Answers,
   BodySchema,
   LimitedQuery,
+  Operation,
   OperationAccess,
   originOf,
   QuerySchema,
@@ -40,7 +40,7 @@ export class TenantsController {
 
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.tenant_id' } })
-  @ApiOperation({ operationId: 'createTenant', summary: 'Create a new tenant' })
+  @Operation('createTenant', 'Create a new tenant')
   @Answers(200, 'Tenant')
   @Answers(201, 'Tenant')
   @BodySchema(TenantCreateDto, { tenant_id: 'acme', name: 'Acme Inc.' })
@@ -52,7 +52,7 @@ export class TenantsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: 'filtered' })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listTenants', summary: 'List all tenants' })
+  @Operation('listTenants', 'List all tenants')
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
   async list(@Req() request: FastifyRequest): Promise<Answer<'TenantListResponse'>> {
@@ -63,10 +63,7 @@ export class TenantsController {
   @Post('bulk-action')
   @Access({ plane: 'admin', admin: true })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'bulkActionTenants',
-    summary: 'Suspend, reactivate or close all tenants that match a filter',
-  })
+  @Operation('bulkActionTenants', 'Suspend, reactivate or close all tenants that match a filter')
   @Answers(200, 'TenantBulkActionResponse')
   @BodySchema(TenantBulkActionDto, {
     filter: { search: 'acme' },
@@ -84,7 +81,7 @@ export class TenantsController {
 
   @Get(':tenant_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({ operationId: 'getTenant', summary: 'Get tenant details' })
+  @Operation('getTenant', 'Get tenant details')
   @Answers(200, 'Tenant')
   get(@Param('tenant_id') tenantId: string): Promise<Answer<'Tenant'>> {
     return this.service.get(tenantId);
@@ -92,7 +89,7 @@ export class TenantsController {
 
   @Patch(':tenant_id')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({ operationId: 'updateTenant', summary: 'Update tenant properties' })
+  @Operation('updateTenant', 'Update tenant properties')
   @Answers(200, 'Tenant')
   @BodySchema(TenantUpdateDto, { default_reservation_ttl_ms: 120_000 })
   async update(
@@ -121,10 +118,7 @@ export class ExpiryPolicyController {
 
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({
-    operationId: 'setExpiryPolicy',
-    summary: "Change a tenant's expiry policy for new reservations",
-  })
+  @Operation('setExpiryPolicy', "Change a tenant's expiry policy for new reservations")
   @Answers(200, 'Tenant')
   @BodySchema(ExpiryPolicyDto, { reservation_expiry_policy: 'MANUAL_CLEANUP' })
   async set(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest): Promise<Answer<'Tenant'>> {
@@ -142,10 +136,10 @@ export class TenantChargeController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({
-    operationId: 'getTenantChargeOnExpiry',
-    summary: "Get what share of its estimate a tenant's reservation costs if it expires",
-  })
+  @Operation(
+    'getTenantChargeOnExpiry',
+    "Get what share of its estimate a tenant's reservation costs if it expires",
+  )
   @Answers(200, 'TenantChargeOnExpiry')
   get(@Param('tenant_id') tenantId: string): Promise<Answer<'TenantChargeOnExpiry'>> {
     return this.service.chargeOnExpiry(tenantId);
@@ -153,10 +147,10 @@ export class TenantChargeController {
 
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'params.tenant_id' } })
-  @ApiOperation({
-    operationId: 'setTenantChargeOnExpiry',
-    summary: "Change what share of its estimate a tenant's new reservation costs if it expires",
-  })
+  @Operation(
+    'setTenantChargeOnExpiry',
+    "Change what share of its estimate a tenant's new reservation costs if it expires",
+  )
   @Answers(200, 'TenantChargeOnExpiry')
   @BodySchema(ChargeOnExpiryDto, { percent: 100 })
   async set(

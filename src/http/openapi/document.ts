@@ -10,6 +10,7 @@ import {
   ApiBody,
   ApiExtension,
   ApiHeader,
+  ApiOperation,
   ApiParam,
   ApiQuery,
   ApiResponse,
@@ -55,6 +56,11 @@ export function QuerySchema<T extends object>(
       });
     }),
   );
+}
+
+/** Names an operation. Without a description, its summary and its refusals describe it. */
+export function Operation(operationId: string, summary = '', description?: string): MethodDecorator {
+  return ApiOperation({ operationId, summary, ...(description === undefined ? {} : { description }) });
 }
 
 /** Documents a success. The schema is one of `ANSWER_SCHEMAS`; what can be refused is the same everywhere and needs no words. */

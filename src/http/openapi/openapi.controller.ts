@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { Controller, Get, Inject, Param, Req, Res, UseGuards } from '@nestjs/common';
-import { ApiOperation, ApiParam, ApiResponse } from '@nestjs/swagger';
+import { ApiParam, ApiResponse } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../../ledger/index.js';
 import { PublicRateLimit } from '../access.guard.js';
 import { sendJson } from '../errors/error-answer.js';
 import { lacksOperatorsPlane } from '../operators-plane.js';
 import { OPERATION_ORDER } from './contents.js';
-import { OpenApiDocument } from './document.js';
+import { OpenApiDocument, Operation } from './document.js';
 
 const ASSETS: Readonly<Record<string, string>> = {
   'swagger-ui.css': 'text/css; charset=utf-8',
@@ -66,14 +66,14 @@ export class OpenApiController {
   constructor(@Inject(OpenApiDocument) private readonly document: OpenApiDocument) {}
 
   @Get('openapi.json')
-  @ApiOperation({ operationId: 'getOpenApiDocument', summary: 'This document' })
+  @Operation('getOpenApiDocument', 'This document')
   @ApiResponse({ status: 200, description: 'OpenAPI 3.1', schema: { type: 'object' } })
   openApi(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     sendJson(reply, 200, this.document.json(!lacksOperatorsPlane(request.raw)));
   }
 
   @Get('docs')
-  @ApiOperation({ operationId: 'getDocumentationPage', summary: 'The API in a browser' })
+  @Operation('getDocumentationPage', 'The API in a browser')
   @ApiResponse({
     status: 200,
     description: 'A page',
@@ -87,7 +87,7 @@ export class OpenApiController {
   }
 
   @Get('docs/:file')
-  @ApiOperation({ operationId: 'getDocumentationFile', summary: 'What the page loads' })
+  @Operation('getDocumentationFile', 'What the page loads')
   @ApiParam({ name: 'file', schema: { type: 'string', examples: ['start.js'] } })
   @ApiResponse({
     status: 200,

@@ -1,8 +1,7 @@
 import { Controller, Get, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
-import { Access, Answers, LimitedQuery, QuerySchema } from '../../http/index.js';
+import { Access, Answers, LimitedQuery, Operation, QuerySchema } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
 import { BalancesQueryDto, BalancesService, LedgersService } from './balances.service.js';
 
@@ -25,7 +24,7 @@ export class BalancesController {
   @Get()
   @Access({ plane: 'runtime', tenant: 'balances:read' })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'getBalances', summary: 'Query current budget balances across scopes' })
+  @Operation('getBalances', 'Query current budget balances across scopes')
   @Answers(
     200,
     'BalanceResponse',

@@ -1,5 +1,4 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import {
@@ -9,6 +8,7 @@ import {
   ErrorAnswers,
   errorBody,
   ExplainHeader,
+  Operation,
   OperationAccess,
   requireReservationId,
   sendJson,
@@ -52,7 +52,7 @@ export class BatchController {
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'any' })
-  @ApiOperation({ operationId: 'sendBatch', summary: 'Send up to 50 operations in one request' })
+  @Operation('sendBatch', 'Send up to 50 operations in one request')
   @ExplainHeader()
   @Answers(200, 'BatchResponse')
   @BodySchema(BatchDto, {

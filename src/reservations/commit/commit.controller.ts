@@ -1,5 +1,4 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
   Access,
@@ -7,6 +6,7 @@ import {
   BodySchema,
   ExplainHeader,
   IdempotencyKeyHeader,
+  Operation,
   ReservationId,
 } from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
@@ -22,7 +22,7 @@ export class CommitController {
 
   @Post(':reservation_id/commit')
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
-  @ApiOperation({ operationId: 'commitReservation', summary: 'Commit the actual cost of a reservation' })
+  @Operation('commitReservation', 'Commit the actual cost of a reservation')
   @IdempotencyKeyHeader()
   @ExplainHeader()
   @Answers(200, 'CommitResponse')

@@ -1,7 +1,6 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader } from '../../http/index.js';
+import { Access, Answers, BodySchema, IdempotencyKeyHeader, Operation } from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { DecideDto, DecideService } from './decide.service.js';
@@ -15,7 +14,7 @@ export class DecideController {
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
-  @ApiOperation({ operationId: 'decide', summary: 'Ask whether a reservation would be granted now' })
+  @Operation('decide', 'Ask whether a reservation would be granted now')
   @IdempotencyKeyHeader()
   @Answers(200, 'DecisionResponse')
   @BodySchema(DecideDto, {

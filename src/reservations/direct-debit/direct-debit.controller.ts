@@ -1,7 +1,13 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, ExplainHeader, IdempotencyKeyHeader } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  ExplainHeader,
+  IdempotencyKeyHeader,
+  Operation,
+} from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { DirectDebitDto, DirectDebitService } from './direct-debit.service.js';
@@ -19,7 +25,7 @@ export class DirectDebitController {
    */
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:commit' })
-  @ApiOperation({ operationId: 'createEvent', summary: 'Charge usage that had no reservation' })
+  @Operation('createEvent', 'Charge usage that had no reservation')
   @IdempotencyKeyHeader()
   @ExplainHeader()
   @Answers(201, 'EventCreateResponse')

@@ -1,7 +1,13 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Access, Answers, BodySchema, IdempotencyKeyHeader, ReservationId } from '../../http/index.js';
+import {
+  Access,
+  Answers,
+  BodySchema,
+  IdempotencyKeyHeader,
+  Operation,
+  ReservationId,
+} from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { ExtendDto, ExtendService } from './extend.service.js';
@@ -15,7 +21,7 @@ export class ExtendController {
 
   @Post(':reservation_id/extend')
   @Access({ plane: 'runtime', tenant: 'reservations:extend' })
-  @ApiOperation({ operationId: 'extendReservation', summary: 'Extend the lease of a live reservation' })
+  @Operation('extendReservation', 'Extend the lease of a live reservation')
   @IdempotencyKeyHeader()
   @Answers(200, 'ReservationExtendResponse')
   @BodySchema(ExtendDto, { idempotency_key: 'answer-4711-extend', extend_by_ms: 60_000 })

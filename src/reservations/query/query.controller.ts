@@ -1,5 +1,4 @@
 import { Controller, Get, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -8,6 +7,7 @@ import {
   Answers,
   LimitedQuery,
   OF_RESERVATION,
+  Operation,
   QuerySchema,
   ReservationId,
   sendJson,
@@ -40,7 +40,7 @@ export class QueryController {
     confinement: { tenantAt: 'query.tenant' },
   })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listReservations', summary: 'List the reservations of a tenant' })
+  @Operation('listReservations', 'List the reservations of a tenant')
   @QuerySchema(ListReservationsQueryDto, { tenant: 'acme' })
   @Answers(200, 'ReservationListResponse')
   async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
@@ -56,7 +56,7 @@ export class QueryController {
 
   @Get(':reservation_id')
   @Access({ plane: 'runtime', tenant: 'reservations:list', admin: true, confinement: OF_RESERVATION })
-  @ApiOperation({ operationId: 'getReservation', summary: 'Get one reservation' })
+  @Operation('getReservation', 'Get one reservation')
   @Answers(200, 'ReservationDetail')
   get(
     @ReservationId() reservationId: string,
@@ -73,10 +73,7 @@ export class BudgetHoldsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { scopeAt: 'query.scope' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listBudgetHolds',
-    summary: 'List the live holds of a budget by when their amounts are back',
-  })
+  @Operation('listBudgetHolds', 'List the live holds of a budget by when their amounts are back')
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'BudgetHoldList'>> {
@@ -91,10 +88,7 @@ export class LiveHoldsController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listLiveHolds',
-    summary: 'List the live holds of all tenants by when they expire',
-  })
+  @Operation('listLiveHolds', 'List the live holds of all tenants by when they expire')
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
   list(@Req() request: FastifyRequest): Promise<Answer<'LiveHoldList'>> {

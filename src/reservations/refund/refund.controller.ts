@@ -1,5 +1,4 @@
 import { Controller, Param, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   IdempotencyKeyHeader,
   OF_DEBIT,
   OF_RESERVATION,
+  Operation,
   ReservationId,
 } from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
@@ -25,7 +25,7 @@ export class RefundController {
 
   @Post('reservations/:reservation_id/refunds')
   @Access({ plane: 'runtime', tenant: 'refunds:create', admin: true, confinement: OF_RESERVATION })
-  @ApiOperation({ operationId: 'refundReservation', summary: 'Take back what a reservation was charged' })
+  @Operation('refundReservation', 'Take back what a reservation was charged')
   @IdempotencyKeyHeader()
   @Answers(200, 'RefundResponse')
   @BodySchema(RefundDto, {
@@ -43,7 +43,7 @@ export class RefundController {
 
   @Post('events/:event_id/refunds')
   @Access({ plane: 'runtime', tenant: 'refunds:create', admin: true, confinement: OF_DEBIT })
-  @ApiOperation({ operationId: 'refundEvent', summary: 'Take back what a direct debit was charged' })
+  @Operation('refundEvent', 'Take back what a direct debit was charged')
   @IdempotencyKeyHeader()
   @Answers(200, 'RefundResponse')
   @BodySchema(RefundDto, {

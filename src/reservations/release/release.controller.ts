@@ -1,5 +1,4 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -8,8 +7,9 @@ import {
   auditTraceOf,
   BodySchema,
   IdempotencyKeyHeader,
-  ReservationId,
   OF_RESERVATION,
+  Operation,
+  ReservationId,
 } from '../../http/index.js';
 import { callOf } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
@@ -24,7 +24,7 @@ export class ReleaseController {
 
   @Post(':reservation_id/release')
   @Access({ plane: 'runtime', tenant: 'reservations:release', admin: true, confinement: OF_RESERVATION })
-  @ApiOperation({ operationId: 'releaseReservation', summary: 'Release an unused reservation' })
+  @Operation('releaseReservation', 'Release an unused reservation')
   @IdempotencyKeyHeader()
   @Answers(200, 'ReleaseResponse')
   @BodySchema(ReleaseDto, { idempotency_key: 'answer-4711-release', reason: 'The user closed the chat' })

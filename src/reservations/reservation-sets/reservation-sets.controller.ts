@@ -1,8 +1,7 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
-import { Access, Answers, BodySchema, ExplainHeader, sendJson } from '../../http/index.js';
+import { Access, Answers, BodySchema, ExplainHeader, Operation, sendJson } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import type { AttestedCall } from '../attested-answers.js';
 import { asksToExplain, type Wanted } from '../funds-forecast.js';
@@ -28,13 +27,12 @@ export class ReservationSetController {
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
-  @ApiOperation({
-    operationId: 'createReservationSet',
-    summary: 'Reserve several amounts together, or none',
-    description:
-      'Two to eight reserves of one tenant, in any units and at any of its scopes. All are granted, or the first one that is refused is ' +
+  @Operation(
+    'createReservationSet',
+    'Reserve several amounts together, or none',
+    'Two to eight reserves of one tenant, in any units and at any of its scopes. All are granted, or the first one that is refused is ' +
       'answered as it would be alone, with its place in `details.operation`. Afterwards each reservation is settled by itself.',
-  })
+  )
   @ExplainHeader()
   @Answers(200, 'ReservationSetResponse')
   @BodySchema(ReservationSetDto, {

@@ -1,5 +1,4 @@
 import { Controller, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import {
@@ -10,6 +9,7 @@ import {
   ExplainHeader,
   IdempotencyKeyHeader,
   onResponseEnd,
+  Operation,
   WaitHeader,
 } from '../../http/index.js';
 import { invalidField } from '../../ledger/index.js';
@@ -61,7 +61,7 @@ export class ReserveController {
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'reservations:create' })
-  @ApiOperation({ operationId: 'createReservation', summary: 'Reserve budget for a planned action' })
+  @Operation('createReservation', 'Reserve budget for a planned action')
   @IdempotencyKeyHeader()
   @ExplainHeader()
   @WaitHeader()

@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { OF_EVENT } from '../../events/index.js';
@@ -9,6 +8,7 @@ import {
   Answers,
   LimitedQuery,
   OF_SUBSCRIPTION,
+  Operation,
   QuerySchema,
 } from '../../http/index.js';
 import { compileQuery } from '../../wire/index.js';
@@ -30,7 +30,7 @@ export class DeliveriesController {
   @Get('v1/admin/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listWebhookDeliveries', summary: 'List the deliveries of a subscription' })
+  @Operation('listWebhookDeliveries', 'List the deliveries of a subscription')
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')
   list(
@@ -43,10 +43,7 @@ export class DeliveriesController {
   @Get('v1/webhooks/:subscription_id/deliveries')
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listTenantWebhookDeliveries',
-    summary: "List the deliveries of a tenant's subscription",
-  })
+  @Operation('listTenantWebhookDeliveries', "List the deliveries of a tenant's subscription")
   @QuerySchema(DeliveryListQueryDto)
   @Answers(200, 'WebhookDeliveryListResponse')
   listOwn(
@@ -59,10 +56,7 @@ export class DeliveriesController {
   @Get('ops/webhook-deliveries/:delivery_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_DELIVERY })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'getWebhookDelivery',
-    summary: 'Get a delivery with its request and the answer to each attempt',
-  })
+  @Operation('getWebhookDelivery', 'Get a delivery with its request and the answer to each attempt')
   @Answers(200, 'WebhookDeliveryDetails')
   get(
     @Param('delivery_id') deliveryId: string,
@@ -74,10 +68,10 @@ export class DeliveriesController {
   @Get('ops/events/:event_id/deliveries')
   @Access({ plane: 'admin', admin: true, confinement: OF_EVENT })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'listEventDeliveries',
-    summary: 'List the deliveries of an event to the subscriptions of its tenant and of operators',
-  })
+  @Operation(
+    'listEventDeliveries',
+    'List the deliveries of an event to the subscriptions of its tenant and of operators',
+  )
   @Answers(200, 'EventDeliveryList')
   ofEvent(@Param('event_id') eventId: string): Promise<Answer<'EventDeliveryList'>> {
     return this.ofEvents.list(eventId);
@@ -85,10 +79,7 @@ export class DeliveriesController {
 
   @Post('ops/webhook-deliveries/:delivery_id/resend')
   @Access({ plane: 'admin', admin: true, confinement: OF_DELIVERY })
-  @ApiOperation({
-    operationId: 'resendWebhookDelivery',
-    summary: 'Send the event of a delivery to its subscription again',
-  })
+  @Operation('resendWebhookDelivery', 'Send the event of a delivery to its subscription again')
   @Answers(202, 'WebhookResendResponse', 'Queued')
   resend(
     @Param('delivery_id') deliveryId: string,

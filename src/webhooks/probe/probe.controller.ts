@@ -1,8 +1,7 @@
 import { Controller, Param, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, type Answer, Answers, originOf, OF_SUBSCRIPTION } from '../../http/index.js';
+import { Access, type Answer, Answers, OF_SUBSCRIPTION, Operation, originOf } from '../../http/index.js';
 import { ProbeService } from './probe.service.js';
 
 @Controller()
@@ -11,10 +10,7 @@ export class ProbeController {
 
   @Post('v1/admin/webhooks/:subscription_id/test')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({
-    operationId: 'testWebhookSubscription',
-    summary: "Send a test event to a subscription's endpoint",
-  })
+  @Operation('testWebhookSubscription', "Send a test event to a subscription's endpoint")
   @Answers(200, 'WebhookTestResponse')
   test(
     @Param('subscription_id') id: string,
@@ -25,10 +21,7 @@ export class ProbeController {
 
   @Post('v1/webhooks/:subscription_id/test')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({
-    operationId: 'testTenantWebhook',
-    summary: "Send a test event to the endpoint of a tenant's subscription",
-  })
+  @Operation('testTenantWebhook', "Send a test event to the endpoint of a tenant's subscription")
   @Answers(200, 'WebhookTestResponse')
   testOwn(
     @Param('subscription_id') id: string,

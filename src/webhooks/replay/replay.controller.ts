@@ -1,8 +1,15 @@
 import { Controller, Param, Post, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
-import { Access, type Answer, Answers, BodySchema, OF_SUBSCRIPTION, originOf } from '../../http/index.js';
+import {
+  Access,
+  type Answer,
+  Answers,
+  BodySchema,
+  OF_SUBSCRIPTION,
+  Operation,
+  originOf,
+} from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { ReplayDto, ReplayService } from './replay.service.js';
 
@@ -14,7 +21,7 @@ export class ReplayController {
 
   @Post(':subscription_id/replay')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({ operationId: 'replayEvents', summary: 'Deliver the events of a time window again' })
+  @Operation('replayEvents', 'Deliver the events of a time window again')
   @BodySchema(ReplayDto, { event_types: ['reservation.expired'], max_events: 100 })
   @Answers(202, 'WebhookReplayResponse', 'Queued')
   replay(

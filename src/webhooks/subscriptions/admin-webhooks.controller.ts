@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -11,6 +10,7 @@ import {
   LimitedChange,
   LimitedQuery,
   OF_SUBSCRIPTION,
+  Operation,
   originOf,
   QuerySchema,
   sendSecret,
@@ -45,10 +45,10 @@ export class AdminWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'query.tenant_id' } })
-  @ApiOperation({
-    operationId: 'createWebhookSubscription',
-    summary: "Subscribe an endpoint to one tenant's events, or to all tenants' events",
-  })
+  @Operation(
+    'createWebhookSubscription',
+    "Subscribe an endpoint to one tenant's events, or to all tenants' events",
+  )
   @Answers(201, 'WebhookCreateResponse')
   @QuerySchema(SubscriptionOwnerQueryDto, { tenant_id: 'acme' })
   @BodySchema(SubscriptionCreateDto, {
@@ -70,7 +70,7 @@ export class AdminWebhooksController {
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: { filteredAt: 'query.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listWebhookSubscriptions', summary: 'List webhook subscriptions' })
+  @Operation('listWebhookSubscriptions', 'List webhook subscriptions')
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
@@ -81,10 +81,7 @@ export class AdminWebhooksController {
   @Post('bulk-action')
   @Access({ plane: 'admin', admin: true, confinement: { tenantAt: 'body.filter.tenant_id' } })
   @LimitedQuery()
-  @ApiOperation({
-    operationId: 'bulkActionWebhooks',
-    summary: 'Pause, resume or delete all subscriptions that match a filter',
-  })
+  @Operation('bulkActionWebhooks', 'Pause, resume or delete all subscriptions that match a filter')
   @Answers(200, 'WebhookBulkActionResponse')
   @BodySchema(WebhookBulkActionDto, {
     filter: { tenant_id: 'acme' },
@@ -97,7 +94,7 @@ export class AdminWebhooksController {
 
   @Get(':subscription_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({ operationId: 'getWebhookSubscription', summary: 'Get a webhook subscription' })
+  @Operation('getWebhookSubscription', 'Get a webhook subscription')
   @Answers(200, 'WebhookSubscription')
   get(
     @Req() request: FastifyRequest,
@@ -109,10 +106,7 @@ export class AdminWebhooksController {
   @Patch(':subscription_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'updateWebhookSubscription',
-    summary: 'Change, pause or resume a webhook subscription',
-  })
+  @Operation('updateWebhookSubscription', 'Change, pause or resume a webhook subscription')
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
   update(
@@ -131,7 +125,7 @@ export class AdminWebhooksController {
   @Delete(':subscription_id')
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
-  @ApiOperation({ operationId: 'deleteWebhookSubscription', summary: 'Delete a webhook subscription' })
+  @Operation('deleteWebhookSubscription', 'Delete a webhook subscription')
   @AnswersNothing()
   async remove(
     @Req() request: FastifyRequest,

@@ -1,5 +1,4 @@
 import { Controller, Get, Param, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import {
@@ -9,6 +8,7 @@ import {
   BodySchema,
   LimitedChange,
   OF_SUBSCRIPTION,
+  Operation,
   originOf,
 } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
@@ -23,10 +23,7 @@ export class SubscriptionOptionsController {
 
   @Get()
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({
-    operationId: 'getWebhookOptions',
-    summary: 'Get what a subscription has beyond the protocol',
-  })
+  @Operation('getWebhookOptions', 'Get what a subscription has beyond the protocol')
   @Answers(200, 'WebhookOptions')
   read(
     @Req() request: FastifyRequest,
@@ -38,10 +35,10 @@ export class SubscriptionOptionsController {
   @Put()
   @Access({ plane: 'admin', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'setWebhookOptions',
-    summary: 'Filter by payload, send events in groups, watch amounts, or let 410 end a subscription',
-  })
+  @Operation(
+    'setWebhookOptions',
+    'Filter by payload, send events in groups, watch amounts, or let 410 end a subscription',
+  )
   @Answers(200, 'WebhookOptions')
   @BodySchema(SubscriptionOptionsDto, {
     end_on_gone: true,

@@ -1,5 +1,4 @@
 import { Controller, Delete, Get, Param, Patch, Post, Req, Res } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller, TenantCaller } from '../../auth/index.js';
 import {
@@ -11,6 +10,7 @@ import {
   LimitedChange,
   LimitedQuery,
   OF_SUBSCRIPTION,
+  Operation,
   originOf,
   QuerySchema,
   sendSecret,
@@ -38,10 +38,7 @@ export class TenantWebhooksController {
 
   @Post()
   @Access({ plane: 'admin', tenant: 'webhooks:write' })
-  @ApiOperation({
-    operationId: 'createTenantWebhook',
-    summary: "Subscribe an endpoint to the tenant's events",
-  })
+  @Operation('createTenantWebhook', "Subscribe an endpoint to the tenant's events")
   @Answers(201, 'WebhookCreateResponse')
   @BodySchema(SubscriptionCreateDto, {
     url: 'https://hooks.example.com/holdfast',
@@ -62,7 +59,7 @@ export class TenantWebhooksController {
   @Get()
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: { tenantAt: 'query.tenant' } })
   @LimitedQuery()
-  @ApiOperation({ operationId: 'listTenantWebhooks', summary: "List a tenant's webhook subscriptions" })
+  @Operation('listTenantWebhooks', "List a tenant's webhook subscriptions")
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(TenantSubscriptionListQueryDto, { tenant: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
@@ -75,7 +72,7 @@ export class TenantWebhooksController {
 
   @Get(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:read', admin: true, confinement: OF_SUBSCRIPTION })
-  @ApiOperation({ operationId: 'getTenantWebhook', summary: "Get a tenant's webhook subscription" })
+  @Operation('getTenantWebhook', "Get a tenant's webhook subscription")
   @Answers(200, 'WebhookSubscription')
   get(
     @Req() request: FastifyRequest,
@@ -87,10 +84,7 @@ export class TenantWebhooksController {
   @Patch(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
-  @ApiOperation({
-    operationId: 'updateTenantWebhook',
-    summary: "Change, pause or resume a tenant's webhook subscription",
-  })
+  @Operation('updateTenantWebhook', "Change, pause or resume a tenant's webhook subscription")
   @Answers(200, 'WebhookSubscription')
   @BodySchema(SubscriptionUpdateDto, { name: 'Expired holds', event_types: ['reservation.expired'] })
   update(
@@ -109,7 +103,7 @@ export class TenantWebhooksController {
   @Delete(':subscription_id')
   @Access({ plane: 'admin', tenant: 'webhooks:write', admin: true, confinement: OF_SUBSCRIPTION })
   @LimitedChange()
-  @ApiOperation({ operationId: 'deleteTenantWebhook', summary: "Delete a tenant's webhook subscription" })
+  @Operation('deleteTenantWebhook', "Delete a tenant's webhook subscription")
   @AnswersNothing()
   async remove(
     @Req() request: FastifyRequest,

@@ -1,7 +1,6 @@
 import { Controller, Get, Put, Req } from '@nestjs/common';
-import { ApiOperation } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Access, type Answer, Answers, BodySchema, originOf } from '../../http/index.js';
+import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
 import { compileValidator } from '../../wire/index.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
 
@@ -13,10 +12,7 @@ export class SecurityConfigController {
 
   @Get()
   @Access({ plane: 'admin', admin: true })
-  @ApiOperation({
-    operationId: 'getWebhookSecurityConfig',
-    summary: 'Get the rules for where webhooks may be sent',
-  })
+  @Operation('getWebhookSecurityConfig', 'Get the rules for where webhooks may be sent')
   @Answers(200, 'WebhookSecurityConfig')
   async get(): Promise<Answer<'WebhookSecurityConfig'>> {
     return (await this.settings.current()).config;
@@ -24,10 +20,7 @@ export class SecurityConfigController {
 
   @Put()
   @Access({ plane: 'admin', admin: true, role: 'admin' })
-  @ApiOperation({
-    operationId: 'updateWebhookSecurityConfig',
-    summary: 'Replace the rules for where webhooks may be sent',
-  })
+  @Operation('updateWebhookSecurityConfig', 'Replace the rules for where webhooks may be sent')
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto, { allowed_url_patterns: ['https://*.example.com/*'] })
   update(@Req() request: FastifyRequest): Promise<Answer<'WebhookSecurityConfig'>> {
