@@ -15,15 +15,11 @@ import {
   sendJson,
   tenantsOf,
 } from '../http/index.js';
-import { compileQuery, EXPORT_TYPES, formatOf } from '../wire/index.js';
+import { EXPORT_TYPES, formatOf, queryOf } from '../wire/index.js';
 import { ExpirationCountsQueryDto, ExpirationCounts } from './expiration-counts.js';
 import { ExpirationsQueryDto, ExpirationsService, TenantFilterDto, tenantOf } from './expirations.service.js';
 import { HistoryService } from './reservation-history.js';
 import { VerifyService } from './verify.service.js';
-
-const validateExpirations = compileQuery(ExpirationsQueryDto);
-const validateCounts = compileQuery(ExpirationCountsQueryDto);
-const validateVerify = compileQuery(TenantFilterDto);
 
 /** The operators' queries on the ledger and its history. */
 @Controller('ops')
@@ -55,7 +51,7 @@ export class OpsController {
   @ApiProduces('application/json', 'application/x-ndjson', 'text/csv')
   @Answers(200, 'ExpirationListResponse')
   async listExpirations(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const dto = validateExpirations(request.query);
+    const dto = queryOf(request, ExpirationsQueryDto);
     const format = formatOf(dto.format, request.headers.accept);
     if (format === 'json') {
       sendJson(reply, 200, await this.expirations.page(dto, tenantsOf(request)));
@@ -86,7 +82,7 @@ export class OpsController {
   @QuerySchema(ExpirationCountsQueryDto, { from: '0', to: '59999', slot_ms: 1000 })
   @Answers(200, 'ExpirationCountsResponse')
   countExpirations(@Req() request: FastifyRequest): Promise<Answer<'ExpirationCountsResponse'>> {
-    return this.counts.page(validateCounts(request.query), tenantsOf(request));
+    return this.counts.page(queryOf(request, ExpirationCountsQueryDto), tenantsOf(request));
   }
 
   @Get('verify')
@@ -96,7 +92,7 @@ export class OpsController {
   @QuerySchema(TenantFilterDto, { tenant_id: 'acme' })
   @Answers(200, 'VerifyReport')
   verify(@Req() request: FastifyRequest): Promise<Answer<'VerifyReport'>> {
-    const asked = validateVerify(request.query);
+    const asked = queryOf(request, TenantFilterDto);
     return this.verification.page(tenantOf(asked), asked.cursor, tenantsOf(request));
   }
 }

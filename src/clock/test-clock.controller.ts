@@ -2,10 +2,8 @@ import { Controller, Get, Post, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Access, type Answer, Answers, BodySchema, Operation, originOf, sendAnswer } from '../http/index.js';
 import { DAY_MS } from '../ledger/index.js';
-import { compileValidator } from '../wire/index.js';
+import { bodyOf } from '../wire/index.js';
 import { TestClockAdvanceDto, TestClockService } from './test-clock.service.js';
-
-const validateAdvance = compileValidator(TestClockAdvanceDto);
 
 @Controller('ops/test-clock')
 export class TestClockController {
@@ -28,7 +26,7 @@ export class TestClockController {
   @Answers(200, 'TestClock')
   @BodySchema(TestClockAdvanceDto, { by_ms: DAY_MS })
   async advance(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const clock = await this.service.advance(validateAdvance(request.body), originOf(request));
+    const clock = await this.service.advance(bodyOf(request, TestClockAdvanceDto), originOf(request));
     if (clock.status === 'ADVANCING') {
       reply.header('Retry-After', '1');
     }

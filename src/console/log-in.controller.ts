@@ -3,7 +3,7 @@ import { ApiExcludeController } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AuthAttempts, ConsoleSessions, OperatorKeys, RateLimits, sessionCookie } from '../auth/index.js';
 import { Operation, OperationAccess, PublicAccess, refuseForged } from '../http/index.js';
-import { compileValidator, MaxLength } from '../wire/index.js';
+import { bodyOf, MaxLength } from '../wire/index.js';
 import { SessionAnswers } from './session-answers.js';
 
 class LogInDto {
@@ -11,8 +11,6 @@ class LogInDto {
   @MaxLength(1024)
   key!: string;
 }
-
-const validate = compileValidator(LogInDto);
 
 /** Log-in to the console's page by key. */
 @ApiExcludeController()
@@ -32,7 +30,7 @@ export class LogInController {
   @Operation('logInToConsole')
   async logIn(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseForged(request, this.attempts);
-    const owner = await this.operators.find(validate(request.body).key);
+    const owner = await this.operators.find(bodyOf(request, LogInDto).key);
     if (typeof owner === 'string') {
       const failure = this.attempts.unauthorized(owner, 'this is not the key of an operator');
       throw this.limits.answerTo(failure, 'admin_key', request.ip, reply);

@@ -11,7 +11,7 @@ import {
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Operation, PublicAccess, PublicRateLimit, refuseForged, sendJson } from '../http/index.js';
 import { Refusal } from '../ledger/index.js';
-import { compileValidator, MaxLength, stringifyJson } from '../wire/index.js';
+import { bodyOf, MaxLength, stringifyJson } from '../wire/index.js';
 import { IdentityProvider } from './identity-provider.js';
 import { type BegunLogIn, LogInCookies } from './log-in-cookie.js';
 import { SessionAnswers } from './session-answers.js';
@@ -21,8 +21,6 @@ class FinishDto {
   @MaxLength(8192)
   query!: string;
 }
-
-const validate = compileValidator(FinishDto);
 
 /**
  * Log-in by the identity provider. The page begins it, the provider sends the browser back to the page, and the page finishes it, so
@@ -60,7 +58,7 @@ export class ProviderController {
   @Operation('finishProviderLogIn')
   async finish(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     this.require(request);
-    const { query } = validate(request.body);
+    const { query } = bodyOf(request, FinishDto);
     const session = await this.open(request, reply, query);
     this.answers.send(reply, session);
   }

@@ -10,13 +10,10 @@ import {
   QuerySchema,
   tenantsOf,
 } from '../http/index.js';
-import { compileQuery } from '../wire/index.js';
+import { queryOf } from '../wire/index.js';
 import { OF_EVENT } from './event-owner.js';
 import { EventQueryDto, EventsService, TenantEventQueryDto } from './events.service.js';
 import { eventJson } from './event.js';
-
-const validateList = compileQuery(EventQueryDto);
-const validateTenantList = compileQuery(TenantEventQueryDto);
 
 @Controller('v1')
 export class EventsController {
@@ -29,7 +26,7 @@ export class EventsController {
   @Answers(200, 'EventListResponse')
   @QuerySchema(EventQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {
-    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
+    const { rows, ...rest } = await this.service.list(queryOf(request, EventQueryDto), tenantsOf(request));
     return { events: rows, ...rest };
   }
 
@@ -50,7 +47,7 @@ export class EventsController {
   async listOwn(@Req() request: FastifyRequest): Promise<Answer<'EventListResponse'>> {
     const { rows, ...rest } = await this.service.listOfTenant(
       request.caller as TenantCaller,
-      validateTenantList(request.query),
+      queryOf(request, TenantEventQueryDto),
     );
     return { events: rows, ...rest };
   }

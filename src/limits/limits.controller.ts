@@ -1,10 +1,8 @@
 import { Controller, Delete, Get, Param, Put, Req } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../http/index.js';
-import { compileValidator } from '../wire/index.js';
+import { bodyOf } from '../wire/index.js';
 import { LimitsService, TenantLimitsDto } from './limits.service.js';
-
-const validate = compileValidator(TenantLimitsDto);
 
 @Controller('ops/tenants/:tenant_id/limits')
 export class LimitsController {
@@ -30,7 +28,12 @@ export class LimitsController {
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
   ): Promise<Answer<'TenantLimits'>> {
-    return this.service.replace(tenantId, validate(request.body), 'replaceTenantLimits', originOf(request));
+    return this.service.replace(
+      tenantId,
+      bodyOf(request, TenantLimitsDto),
+      'replaceTenantLimits',
+      originOf(request),
+    );
   }
 
   @Delete()

@@ -10,7 +10,7 @@ import {
   SkipsDamaged,
   tenantsOf,
 } from '../http/index.js';
-import { compileQuery } from '../wire/index.js';
+import { queryOf } from '../wire/index.js';
 import { OverviewService } from './overview.service.js';
 
 /** As many as a page of tenants has. */
@@ -25,8 +25,6 @@ export class TenantSumsQueryDto {
   tenant_ids!: string[];
 }
 
-const validate = compileQuery(TenantSumsQueryDto);
-
 @Controller('ops/tenant-sums')
 export class TenantSumsController {
   constructor(private readonly overviews: OverviewService) {}
@@ -39,7 +37,7 @@ export class TenantSumsController {
   @Answers(200, 'TenantSumsResponse')
   async list(@Req() request: FastifyRequest): Promise<Answer<'TenantSumsResponse'>> {
     const { body, skipped } = await this.overviews.sums(
-      validate(request.query).tenant_ids,
+      queryOf(request, TenantSumsQueryDto).tenant_ids,
       tenantsOf(request),
     );
     if (tenantsOf(request) === undefined) {

@@ -3,12 +3,10 @@ import { ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Caller } from '../auth/index.js';
 import { Access, Answers, inTurn, Operation, QuerySchema, sendJson } from '../http/index.js';
-import { compileQuery, EXPORT_TYPES, formatOf, stringifyJson } from '../wire/index.js';
+import { EXPORT_TYPES, formatOf, queryOf, stringifyJson } from '../wire/index.js';
 import { reportCsv, reportJson, reportNdjson } from './report-formats.js';
 import { UsageQueryDto } from './usage.dto.js';
 import { type UsageReport, UsageService } from './usage.service.js';
-
-const validate = compileQuery(UsageQueryDto);
 
 const SUMMARY = 'what was spent in a span of time, by time, scope, action and more, as JSON, CSV or NDJSON';
 const EXAMPLE = {
@@ -23,7 +21,7 @@ async function answerReport(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const asked = validate(request.query);
+  const asked = queryOf(request, UsageQueryDto);
   const report = await inTurn(request, reply, {
     admit: (owner, signal) => service.admit(owner, signal),
     work: (signal) => service.report(request.caller as Caller, asked, signal),

@@ -9,12 +9,9 @@ import {
   QuerySchema,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery } from '../../wire/index.js';
+import { queryOf } from '../../wire/index.js';
 import { AuditLogQueryDto, RequestLogQueryDto } from './audit-log.dto.js';
 import { AuditLogService } from './audit-log.service.js';
-
-const validateList = compileQuery(AuditLogQueryDto);
-const validateRefused = compileQuery(RequestLogQueryDto);
 
 @Controller()
 export class AuditLogController {
@@ -27,7 +24,7 @@ export class AuditLogController {
   @Answers(200, 'AuditLogListResponse')
   @QuerySchema(AuditLogQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'AuditLogListResponse'>> {
-    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
+    const { rows, ...rest } = await this.service.list(queryOf(request, AuditLogQueryDto), tenantsOf(request));
     return { logs: rows, ...rest };
   }
 
@@ -39,7 +36,7 @@ export class AuditLogController {
   @QuerySchema(RequestLogQueryDto, { tenant_id: 'acme' })
   async listRefused(@Req() request: FastifyRequest): Promise<Answer<'RefusedRequestListResponse'>> {
     const { rows, ...rest } = await this.service.listRefused(
-      validateRefused(request.query),
+      queryOf(request, RequestLogQueryDto),
       tenantsOf(request),
     );
     return { requests: rows, ...rest };

@@ -1,10 +1,8 @@
 import { Controller, Post, Req } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
+import { bodyOf } from '../../wire/index.js';
 import { CleanupDto, CleanupService } from './cleanup.service.js';
-
-const validate = compileValidator(CleanupDto);
 
 @Controller('ops/reservations/cleanup')
 export class CleanupController {
@@ -16,6 +14,6 @@ export class CleanupController {
   @Answers(200, 'CleanupReport')
   @BodySchema(CleanupDto, { tenant_id: 'acme', dry_run: true })
   cleanup(@Req() request: FastifyRequest): Promise<Answer<'CleanupReport'>> {
-    return this.service.cleanup(validate(request.body), originOf(request));
+    return this.service.cleanup(bodyOf(request, CleanupDto), originOf(request));
   }
 }

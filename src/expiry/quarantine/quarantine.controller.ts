@@ -13,11 +13,8 @@ import {
   ReservationId,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { QuarantineDecisionDto, QuarantineListQueryDto, QuarantineService } from './quarantine.service.js';
-
-const validateList = compileQuery(QuarantineListQueryDto);
-const validateDecision = compileValidator(QuarantineDecisionDto);
 
 @Controller('ops/quarantine')
 export class QuarantineController {
@@ -30,7 +27,7 @@ export class QuarantineController {
   @Answers(200, 'QuarantineList')
   @QuerySchema(QuarantineListQueryDto)
   list(@Req() request: FastifyRequest): Promise<Answer<'QuarantineList'>> {
-    return this.service.list(validateList(request.query), tenantsOf(request));
+    return this.service.list(queryOf(request, QuarantineListQueryDto), tenantsOf(request));
   }
 
   @Get(':reservation_id')
@@ -53,6 +50,6 @@ export class QuarantineController {
     @ReservationId() reservationId: string,
     @Req() request: FastifyRequest,
   ): Promise<Answer<'QuarantineDecision'>> {
-    return this.service.decide(reservationId, validateDecision(request.body), originOf(request));
+    return this.service.decide(reservationId, bodyOf(request, QuarantineDecisionDto), originOf(request));
   }
 }

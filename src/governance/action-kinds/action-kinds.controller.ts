@@ -11,11 +11,9 @@ import {
   QuerySchema,
   sendJson,
 } from '../../http/index.js';
-import { compileQuery, stringifyJson } from '../../wire/index.js';
+import { queryOf, stringifyJson } from '../../wire/index.js';
 import { ActionKindListQueryDto, ActionKindsService } from './action-kinds.service.js';
 import { KnownKinds } from './known-kinds.js';
-
-const validateList = compileQuery(ActionKindListQueryDto);
 
 const CACHE_CONTROL = 'public, max-age=3600';
 
@@ -34,7 +32,7 @@ export class ActionKindsController {
   @QuerySchema(ActionKindListQueryDto, { risk_class: 'high_risk' })
   list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): void {
     this.answer(request, reply, () => {
-      const { rows, ...rest } = this.kinds.list(validateList(request.query));
+      const { rows, ...rest } = this.kinds.list(queryOf(request, ActionKindListQueryDto));
       return { version: this.kinds.version, kinds: rows, ...rest };
     });
   }

@@ -12,12 +12,9 @@ import {
   QuerySchema,
 } from '../../http/index.js';
 import { invalidField } from '../../ledger/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { QuotaCounterListQueryDto, QuotaCounterResetDto } from './quota-counter.dto.js';
 import { QuotaCountersService } from './quota-counters.service.js';
-
-const validateList = compileQuery(QuotaCounterListQueryDto);
-const validateReset = compileValidator(QuotaCounterResetDto);
 
 @Controller('v1/admin/action-quota-counters')
 export class QuotaCountersController {
@@ -36,7 +33,10 @@ export class QuotaCountersController {
   @Answers(200, 'ActionQuotaCounterListResponse', 'A page of counters')
   @QuerySchema(QuotaCounterListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'ActionQuotaCounterListResponse'>> {
-    const { rows, ...rest } = await this.counters.list(request.caller as Caller, validateList(request.query));
+    const { rows, ...rest } = await this.counters.list(
+      request.caller as Caller,
+      queryOf(request, QuotaCounterListQueryDto),
+    );
     return { counters: rows, ...rest };
   }
 
@@ -54,7 +54,7 @@ export class QuotaCountersController {
   })
   reset(@Req() request: FastifyRequest): Promise<Answer<'ActionQuotaCounterResetResponse'>> {
     requireTenant(request.body);
-    return this.counters.reset(validateReset(request.body), originOf(request));
+    return this.counters.reset(bodyOf(request, QuotaCounterResetDto), originOf(request));
   }
 }
 

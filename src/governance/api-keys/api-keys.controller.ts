@@ -15,14 +15,9 @@ import {
   sendSecret,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { ApiKeyCreateDto, ApiKeyListQueryDto, ApiKeyRevokeQueryDto, ApiKeyUpdateDto } from './api-key.dto.js';
 import { ApiKeysService } from './api-keys.service.js';
-
-const validateCreate = compileValidator(ApiKeyCreateDto);
-const validateUpdate = compileValidator(ApiKeyUpdateDto);
-const validateList = compileQuery(ApiKeyListQueryDto);
-const validateRevoke = compileQuery(ApiKeyRevokeQueryDto);
 
 @Controller('v1/admin/api-keys')
 export class ApiKeysController {
@@ -53,7 +48,7 @@ export class ApiKeysController {
     sendSecret<'ApiKeyCreateResponse'>(
       reply,
       201,
-      await this.service.create(validateCreate(request.body), originOf(request)),
+      await this.service.create(bodyOf(request, ApiKeyCreateDto), originOf(request)),
     );
   }
 
@@ -64,7 +59,10 @@ export class ApiKeysController {
   @Answers(200, 'ApiKeyListResponse')
   @QuerySchema(ApiKeyListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyListResponse'>> {
-    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
+    const { rows, ...rest } = await this.service.list(
+      queryOf(request, ApiKeyListQueryDto),
+      tenantsOf(request),
+    );
     return { keys: rows, ...rest };
   }
 
@@ -78,7 +76,7 @@ export class ApiKeysController {
     permissions: ['balances:read', 'reservations:list'],
   })
   update(@Req() request: FastifyRequest, @Param('key_id') keyId: string): Promise<Answer<'ApiKey'>> {
-    return this.service.update(keyId, validateUpdate(request.body), originOf(request));
+    return this.service.update(keyId, bodyOf(request, ApiKeyUpdateDto), originOf(request));
   }
 
   @Delete(':key_id')
@@ -88,7 +86,7 @@ export class ApiKeysController {
   @Answers(200, 'ApiKey')
   @QuerySchema(ApiKeyRevokeQueryDto, { reason: 'Rotated' })
   revoke(@Req() request: FastifyRequest, @Param('key_id') keyId: string): Promise<Answer<'ApiKey'>> {
-    const { reason } = validateRevoke(request.query);
+    const { reason } = queryOf(request, ApiKeyRevokeQueryDto);
     return this.service.revoke(keyId, reason, originOf(request));
   }
 }

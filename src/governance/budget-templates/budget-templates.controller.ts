@@ -15,7 +15,7 @@ import {
   sendAnswer,
   sendJson,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, stringifyJson } from '../../wire/index.js';
+import { bodyOf, queryOf, stringifyJson } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
 import { ownedScope } from '../budgets/budget.js';
 import {
@@ -25,11 +25,6 @@ import {
 } from './budget-template.dto.js';
 import { BudgetTemplatesService } from './budget-templates.service.js';
 import { MadeBudgetsService } from './made-budgets.service.js';
-
-const validateTemplate = compileValidator(BudgetTemplateDto);
-const validateQuery = compileQuery(BudgetTemplateQueryDto);
-const validateList = compileQuery(BudgetTemplateListQueryDto);
-const validateLookup = compileQuery(BudgetLookupQueryDto);
 
 @Controller('ops/budget-templates')
 export class BudgetTemplatesController {
@@ -45,7 +40,7 @@ export class BudgetTemplatesController {
   @Answers(200, 'BudgetTemplateList')
   @QuerySchema(BudgetTemplateListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetTemplateList'>> {
-    const { rows, ...rest } = await this.templates.list(validateList(request.query));
+    const { rows, ...rest } = await this.templates.list(queryOf(request, BudgetTemplateListQueryDto));
     return { templates: rows, ...rest };
   }
 
@@ -58,7 +53,7 @@ export class BudgetTemplatesController {
     @Req() request: FastifyRequest,
     @Param('template_id') templateId: string,
   ): Promise<Answer<'BudgetTemplate'>> {
-    const { tenant_id: tenantId } = validateQuery(request.query);
+    const { tenant_id: tenantId } = queryOf(request, BudgetTemplateQueryDto);
     const { template } = await this.templates.read(tenantId, templateId);
     return template;
   }
@@ -88,7 +83,7 @@ export class BudgetTemplatesController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const asked = validateTemplate(request.body);
+    const asked = bodyOf(request, BudgetTemplateDto);
     const origin = originOf(request);
     if (asked.apply_to_existing !== true) {
       const { template, isNew } = await this.templates.set(templateId, asked, origin);
@@ -107,7 +102,7 @@ export class BudgetTemplatesController {
   @AnswersNothing()
   @QuerySchema(BudgetTemplateQueryDto, { tenant_id: 'acme' })
   async remove(@Param('template_id') templateId: string, @Req() request: FastifyRequest): Promise<void> {
-    const { tenant_id: tenantId } = validateQuery(request.query);
+    const { tenant_id: tenantId } = queryOf(request, BudgetTemplateQueryDto);
     await this.templates.remove(tenantId, templateId, originOf(request));
   }
 }
@@ -122,7 +117,7 @@ export class BudgetOriginController {
   @Answers(200, 'BudgetOrigin')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetOrigin'>> {
-    const { scope: text, unit } = validateLookup(request.query);
+    const { scope: text, unit } = queryOf(request, BudgetLookupQueryDto);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
     return this.made.originOf(tenantId, scope, unit);
   }

@@ -11,15 +11,11 @@ import {
   originOf,
   QuerySchema,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { BudgetLookupQueryDto, BudgetPeriodUpdateDto } from './budget.dto.js';
 import { BudgetChangesService } from './budgets.service.js';
 import { BudgetRecurrenceDto } from './recurrence.dto.js';
 import { RecurrenceService } from './recurrence.service.js';
-
-const validateLookup = compileQuery(BudgetLookupQueryDto);
-const validatePeriod = compileValidator(BudgetPeriodUpdateDto);
-const validateRecurrence = compileValidator(BudgetRecurrenceDto);
 
 @Controller('ops/budgets/period')
 export class BudgetPeriodController {
@@ -38,8 +34,8 @@ export class BudgetPeriodController {
   update(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
     return this.changes.update(
       request.caller as Caller,
-      validateLookup(request.query),
-      validatePeriod(request.body),
+      queryOf(request, BudgetLookupQueryDto),
+      bodyOf(request, BudgetPeriodUpdateDto),
       originOf(request),
     );
   }
@@ -55,7 +51,7 @@ export class BudgetRecurrenceController {
   @Answers(200, 'BudgetRecurrence')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
-    return this.recurrences.read(request.caller as Caller, validateLookup(request.query));
+    return this.recurrences.read(request.caller as Caller, queryOf(request, BudgetLookupQueryDto));
   }
 
   @Put()
@@ -68,8 +64,8 @@ export class BudgetRecurrenceController {
   set(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
     return this.recurrences.set(
       request.caller as Caller,
-      validateLookup(request.query),
-      validateRecurrence(request.body),
+      queryOf(request, BudgetLookupQueryDto),
+      bodyOf(request, BudgetRecurrenceDto),
       originOf(request),
     );
   }
@@ -83,7 +79,7 @@ export class BudgetRecurrenceController {
   remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetRecurrence'>> {
     return this.recurrences.remove(
       request.caller as Caller,
-      validateLookup(request.query),
+      queryOf(request, BudgetLookupQueryDto),
       originOf(request),
     );
   }

@@ -4,11 +4,9 @@ import type { Caller } from '../../auth/index.js';
 import { Access, type Answer, Answers, Operation, QuerySchema } from '../../http/index.js';
 import { parseAmount, type Unit } from '../../ledger/index.js';
 import { budgetKey, orStoreError, Records, RedisService, tenantKey, USUAL_MARKS } from '../../redis/index.js';
-import { compileQuery } from '../../wire/index.js';
+import { queryOf } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
 import { budgetRefusal, ownedScope } from './budget.js';
-
-const validateLookup = compileQuery(BudgetLookupQueryDto);
 
 @Controller('ops/budgets/thresholds')
 export class BudgetThresholdsController {
@@ -23,7 +21,7 @@ export class BudgetThresholdsController {
   @Answers(200, 'BudgetThresholds')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   async read(@Req() request: FastifyRequest): Promise<Answer<'BudgetThresholds'>> {
-    const { scope: text, unit } = validateLookup(request.query);
+    const { scope: text, unit } = queryOf(request, BudgetLookupQueryDto);
     const { scope, tenantId } = ownedScope(request.caller as Caller, text);
     const tag = this.records.tagOfTenant(tenantId);
     const found = await this.redis.scripts.call(

@@ -11,12 +11,9 @@ import {
   originOf,
   QuerySchema,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from './budget.dto.js';
 import { BudgetWindowsDto, WindowsService } from './windows.service.js';
-
-const validateLookup = compileQuery(BudgetLookupQueryDto);
-const validateWindows = compileValidator(BudgetWindowsDto);
 
 @Controller('ops/budgets/windows')
 export class BudgetWindowsController {
@@ -28,7 +25,7 @@ export class BudgetWindowsController {
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   read(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
-    return this.windows.read(request.caller as Caller, validateLookup(request.query));
+    return this.windows.read(request.caller as Caller, queryOf(request, BudgetLookupQueryDto));
   }
 
   @Put()
@@ -48,8 +45,8 @@ export class BudgetWindowsController {
   set(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
     return this.windows.set(
       request.caller as Caller,
-      validateLookup(request.query),
-      validateWindows(request.body),
+      queryOf(request, BudgetLookupQueryDto),
+      bodyOf(request, BudgetWindowsDto),
       originOf(request),
     );
   }
@@ -61,6 +58,10 @@ export class BudgetWindowsController {
   @Answers(200, 'BudgetWindows')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   remove(@Req() request: FastifyRequest): Promise<Answer<'BudgetWindows'>> {
-    return this.windows.remove(request.caller as Caller, validateLookup(request.query), originOf(request));
+    return this.windows.remove(
+      request.caller as Caller,
+      queryOf(request, BudgetLookupQueryDto),
+      originOf(request),
+    );
   }
 }

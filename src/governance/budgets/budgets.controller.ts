@@ -12,7 +12,7 @@ import {
   originOf,
   QuerySchema,
 } from '../../http/index.js';
-import { compileQuery, compileValidator, type Origin } from '../../wire/index.js';
+import { bodyOf, type Origin, queryOf } from '../../wire/index.js';
 import { BudgetBulkActionService } from './budget-bulk-action.service.js';
 import {
   BudgetBulkActionDto,
@@ -26,15 +26,6 @@ import {
 } from './budget.dto.js';
 import { BudgetChangesService, BudgetsService } from './budgets.service.js';
 import { FundingService } from './funding.service.js';
-
-const validateCreate = compileValidator(BudgetCreateDto);
-const validateList = compileQuery(BudgetListQueryDto);
-const validateLookup = compileQuery(BudgetLookupQueryDto);
-const validateUpdate = compileValidator(BudgetUpdateDto);
-const validateTransition = compileValidator(BudgetStatusTransitionDto);
-const validateBulk = compileValidator(BudgetBulkActionDto);
-const validateFunding = compileValidator(BudgetFundingDto);
-const validateFundingQuery = compileQuery(BudgetFundingQueryDto);
 
 function callerOf(request: FastifyRequest): Caller {
   return request.caller as Caller;
@@ -65,7 +56,7 @@ export class BudgetsController {
     allocated: { unit: 'TOKENS', amount: 1_000_000 },
   })
   create(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
-    return this.budgets.create(callerOf(request), validateCreate(request.body), budgetOrigin(request));
+    return this.budgets.create(callerOf(request), bodyOf(request, BudgetCreateDto), budgetOrigin(request));
   }
 
   @Get()
@@ -80,7 +71,10 @@ export class BudgetsController {
   @Answers(200, 'BudgetListResponse')
   @QuerySchema(BudgetListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'BudgetListResponse'>> {
-    const { rows, ...rest } = await this.budgets.list(callerOf(request), validateList(request.query));
+    const { rows, ...rest } = await this.budgets.list(
+      callerOf(request),
+      queryOf(request, BudgetListQueryDto),
+    );
     return { ledgers: rows, ...rest };
   }
 
@@ -90,7 +84,7 @@ export class BudgetsController {
   @Answers(200, 'BudgetLedger')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   lookUp(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
-    return this.budgets.lookUp(callerOf(request), validateLookup(request.query));
+    return this.budgets.lookUp(callerOf(request), queryOf(request, BudgetLookupQueryDto));
   }
 
   @Patch()
@@ -103,8 +97,8 @@ export class BudgetsController {
   update(@Req() request: FastifyRequest): Promise<Answer<'BudgetLedger'>> {
     return this.changes.update(
       callerOf(request),
-      validateLookup(request.query),
-      validateUpdate(request.body),
+      queryOf(request, BudgetLookupQueryDto),
+      bodyOf(request, BudgetUpdateDto),
       originOf(request),
     );
   }
@@ -155,8 +149,8 @@ export class BudgetsController {
   fund(@Req() request: FastifyRequest): Promise<Answer<'BudgetFundingResponse'>> {
     return this.funding.fund(
       callerOf(request),
-      validateFundingQuery(request.query),
-      validateFunding(request.body),
+      queryOf(request, BudgetFundingQueryDto),
+      bodyOf(request, BudgetFundingDto),
       budgetOrigin(request),
     );
   }
@@ -175,7 +169,7 @@ export class BudgetsController {
     idempotency_key: 'acme-new-period-1',
   })
   bulkAction(@Req() request: FastifyRequest): Promise<string> {
-    return this.bulk.apply(validateBulk(request.body), budgetOrigin(request));
+    return this.bulk.apply(bodyOf(request, BudgetBulkActionDto), budgetOrigin(request));
   }
 
   /** The body is optional. */
@@ -183,8 +177,8 @@ export class BudgetsController {
     return this.changes.setFrozen(
       verb,
       callerOf(request),
-      validateLookup(request.query),
-      validateTransition(request.body ?? {}),
+      queryOf(request, BudgetLookupQueryDto),
+      bodyOf(request, BudgetStatusTransitionDto, {}),
       originOf(request),
     );
   }

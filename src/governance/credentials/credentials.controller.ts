@@ -2,7 +2,7 @@ import { Controller, Get, Post, Req } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from '../../auth/index.js';
 import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
-import { compileValidator, Length } from '../../wire/index.js';
+import { bodyOf, Length } from '../../wire/index.js';
 import { CredentialsService } from './credentials.service.js';
 
 /** ApiKeyValidationRequest of cycles-governance-admin-v0.1.25. */
@@ -10,8 +10,6 @@ export class ApiKeyValidationDto {
   @Length(0, 1024)
   key_secret!: string;
 }
-
-const validate = compileValidator(ApiKeyValidationDto);
 
 @Controller('v1/auth')
 export class CredentialsController {
@@ -31,7 +29,7 @@ export class CredentialsController {
   @Answers(200, 'ApiKeyValidationResponse')
   @BodySchema(ApiKeyValidationDto, { key_secret: '*** the key_secret of createApiKey ***' })
   validate(@Req() request: FastifyRequest): Promise<Answer<'ApiKeyValidationResponse'>> {
-    const { key_secret: secret } = validate(request.body);
+    const { key_secret: secret } = bodyOf(request, ApiKeyValidationDto);
     return this.service.validate(secret, originOf(request));
   }
 }

@@ -14,7 +14,7 @@ import {
   QuerySchema,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { BudgetLookupQueryDto } from '../budgets/budget.dto.js';
 import {
   CreditBulkDto,
@@ -26,14 +26,6 @@ import {
 import { CreditsBulkService } from './credits-bulk.service.js';
 import { CreditsService } from './credits.service.js';
 import { EndingCreditsQueryDto, EndingCreditsService } from './ending-credits.service.js';
-
-const validateGrant = compileValidator(CreditGrantDto);
-const validateBulk = compileValidator(CreditBulkDto);
-const validateList = compileQuery(CreditListQueryDto);
-const validateLookup = compileQuery(BudgetLookupQueryDto);
-const validateEnding = compileQuery(EndingCreditsQueryDto);
-const validateVoid = compileValidator(CreditVoidDto);
-const validateUpdate = compileValidator(CreditUpdateDto);
 
 @Controller('ops/budgets/credits')
 export class CreditsController {
@@ -59,7 +51,7 @@ export class CreditsController {
     notify_before_ms: 259_200_000,
   })
   grant(@Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
-    return this.credits.grant(request.caller as Caller, validateGrant(request.body), originOf(request));
+    return this.credits.grant(request.caller as Caller, bodyOf(request, CreditGrantDto), originOf(request));
   }
 
   @Post('bulk')
@@ -78,7 +70,7 @@ export class CreditsController {
     idempotency_key: 'acme-outage-1',
   })
   grantAll(@Req() request: FastifyRequest): Promise<string> {
-    return this.bulk.apply(validateBulk(request.body), originOf(request));
+    return this.bulk.apply(bodyOf(request, CreditBulkDto), originOf(request));
   }
 
   @Get()
@@ -88,7 +80,7 @@ export class CreditsController {
   @Answers(200, 'CreditList')
   @QuerySchema(CreditListQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {
-    return this.credits.list(request.caller as Caller, validateList(request.query));
+    return this.credits.list(request.caller as Caller, queryOf(request, CreditListQueryDto));
   }
 
   @Post(':credit_id/void')
@@ -98,7 +90,7 @@ export class CreditsController {
   @Answers(200, 'Credit')
   @BodySchema(CreditVoidDto, { reason: 'Granted by mistake' }, { required: false })
   void(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
-    return this.credits.void(creditId, validateVoid(request.body ?? {}), originOf(request));
+    return this.credits.void(creditId, bodyOf(request, CreditVoidDto, {}), originOf(request));
   }
 
   @Patch(':credit_id')
@@ -108,7 +100,7 @@ export class CreditsController {
   @Answers(200, 'Credit')
   @BodySchema(CreditUpdateDto, { expires_at: '2099-06-01T00:00:00Z' })
   update(@Param('credit_id') creditId: string, @Req() request: FastifyRequest): Promise<Answer<'Credit'>> {
-    return this.credits.update(creditId, validateUpdate(request.body), originOf(request));
+    return this.credits.update(creditId, bodyOf(request, CreditUpdateDto), originOf(request));
   }
 }
 
@@ -124,7 +116,7 @@ export class EndingCreditsController {
   @Answers(200, 'EndingCreditList')
   @QuerySchema(EndingCreditsQueryDto, { tenant_id: 'acme' })
   list(@Req() request: FastifyRequest): Promise<Answer<'EndingCreditList'>> {
-    return this.credits.list(validateEnding(request.query), tenantsOf(request));
+    return this.credits.list(queryOf(request, EndingCreditsQueryDto), tenantsOf(request));
   }
 }
 
@@ -140,6 +132,6 @@ export class TenantCreditsController {
   @Answers(200, 'CreditList')
   @QuerySchema(BudgetLookupQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'CreditList'>> {
-    return this.credits.listOwn(request.caller as TenantCaller, validateLookup(request.query));
+    return this.credits.listOwn(request.caller as TenantCaller, queryOf(request, BudgetLookupQueryDto));
   }
 }

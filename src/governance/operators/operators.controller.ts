@@ -14,7 +14,7 @@ import {
   QuerySchema,
   sendSecret,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import {
   OperatorCreateDto,
   OperatorListQueryDto,
@@ -23,12 +23,6 @@ import {
   OperatorUpdateDto,
 } from './operator.dto.js';
 import { OperatorsService } from './operators.service.js';
-
-const validateCreate = compileValidator(OperatorCreateDto);
-const validateUpdate = compileValidator(OperatorUpdateDto);
-const validateRotate = compileValidator(OperatorRotateDto);
-const validateList = compileQuery(OperatorListQueryDto);
-const validateRevoke = compileQuery(OperatorRevokeQueryDto);
 
 const ROLES = OPERATOR_ROLES.map((role) => `- \`${role}\`: ${ROLE_WORDS[role]}`).join('\n');
 
@@ -50,7 +44,7 @@ export class OperatorsController {
   @Answers(201, 'OperatorWithKey')
   @BodySchema(OperatorCreateDto, { name: EXAMPLE, role: 'operator' })
   async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const made = await this.service.create(validateCreate(request.body), originOf(request));
+    const made = await this.service.create(bodyOf(request, OperatorCreateDto), originOf(request));
     sendSecret<'OperatorWithKey'>(reply, 201, made);
   }
 
@@ -61,7 +55,7 @@ export class OperatorsController {
   @Answers(200, 'OperatorListResponse')
   @QuerySchema(OperatorListQueryDto)
   async list(@Req() request: FastifyRequest): Promise<Answer<'OperatorListResponse'>> {
-    const { rows, ...rest } = await this.service.list(validateList(request.query));
+    const { rows, ...rest } = await this.service.list(queryOf(request, OperatorListQueryDto));
     return { operators: rows, ...rest };
   }
 
@@ -86,7 +80,7 @@ export class OperatorsController {
   @Answers(200, 'Operator')
   @BodySchema(OperatorUpdateDto, { role: 'operator', tenants: ['acme', 'team-*'] })
   update(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {
-    return this.service.update(name, validateUpdate(request.body), originOf(request));
+    return this.service.update(name, bodyOf(request, OperatorUpdateDto), originOf(request));
   }
 
   @Post(':name/rotate')
@@ -105,7 +99,7 @@ export class OperatorsController {
     @Param('name') name: string,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const rotated = await this.service.rotate(name, validateRotate(request.body), originOf(request));
+    const rotated = await this.service.rotate(name, bodyOf(request, OperatorRotateDto), originOf(request));
     sendSecret<'OperatorWithKey'>(reply, 200, rotated);
   }
 
@@ -117,7 +111,7 @@ export class OperatorsController {
   @Answers(200, 'Operator')
   @QuerySchema(OperatorRevokeQueryDto, { reason: 'Left the company' })
   revoke(@Req() request: FastifyRequest, @Param('name') name: string): Promise<Answer<'Operator'>> {
-    const { reason } = validateRevoke(request.query);
+    const { reason } = queryOf(request, OperatorRevokeQueryDto);
     return this.service.revoke(name, reason, originOf(request));
   }
 }

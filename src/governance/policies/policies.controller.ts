@@ -13,14 +13,10 @@ import {
   originOf,
   QuerySchema,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { PoliciesService } from './policies.service.js';
 import { PolicyCreateDto, PolicyListQueryDto, PolicyUpdateDto } from './policy.dto.js';
-
-const validateCreate = compileValidator(PolicyCreateDto);
-const validateUpdate = compileValidator(PolicyUpdateDto);
-const validateList = compileQuery(PolicyListQueryDto);
 
 @Controller('v1/admin/policies')
 export class PoliciesController {
@@ -45,7 +41,7 @@ export class PoliciesController {
   create(@Req() request: FastifyRequest): Promise<Answer<'Policy'>> {
     return this.policies.create(
       request.caller as Caller,
-      validateCreate(request.body),
+      bodyOf(request, PolicyCreateDto),
       originOf(request, 'admin_on_behalf_of'),
     );
   }
@@ -62,7 +58,10 @@ export class PoliciesController {
   @Answers(200, 'PolicyListResponse')
   @QuerySchema(PolicyListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'PolicyListResponse'>> {
-    const { rows, ...rest } = await this.policies.list(request.caller as Caller, validateList(request.query));
+    const { rows, ...rest } = await this.policies.list(
+      request.caller as Caller,
+      queryOf(request, PolicyListQueryDto),
+    );
     return { policies: rows, ...rest };
   }
 
@@ -76,13 +75,11 @@ export class PoliciesController {
     return this.policies.update(
       request.caller as Caller,
       policyId,
-      validateUpdate(request.body),
+      bodyOf(request, PolicyUpdateDto),
       originOf(request, 'admin_on_behalf_of'),
     );
   }
 }
-
-const validateCharge = compileValidator(ChargeOnExpiryDto);
 
 /** The default of X-Holdfast-Charge-On-Expiry for the reservations that a policy governs. */
 @Controller('ops/policies/:policy_id/charge-on-expiry')
@@ -112,7 +109,7 @@ export class PolicyChargeController {
     @Param('policy_id') policyId: string,
     @Req() request: FastifyRequest,
   ): Promise<Answer<'PolicyChargeOnExpiry'>> {
-    const { percent } = validateCharge(request.body);
+    const { percent } = bodyOf(request, ChargeOnExpiryDto);
     return this.policies.setChargeOnExpiry(policyId, percent, originOf(request));
   }
 

@@ -13,7 +13,7 @@ import {
   sendAnswer,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { CHARGE_FIELD, ChargeOnExpiryDto } from '../charge-on-expiry.dto.js';
 import { TenantBulkActionService } from './tenant-bulk-action.service.js';
 import {
@@ -24,11 +24,6 @@ import {
   TenantUpdateDto,
 } from './tenant.dto.js';
 import { TenantsService } from './tenants.service.js';
-
-const validateCreate = compileValidator(TenantCreateDto);
-const validateUpdate = compileValidator(TenantUpdateDto);
-const validateList = compileQuery(TenantListQueryDto);
-const validateBulk = compileValidator(TenantBulkActionDto);
 
 @Controller('v1/admin/tenants')
 export class TenantsController {
@@ -45,7 +40,10 @@ export class TenantsController {
   @Answers(201, 'Tenant')
   @BodySchema(TenantCreateDto, { tenant_id: 'acme', name: 'Acme Inc.' })
   async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const { created, tenant } = await this.service.create(validateCreate(request.body), originOf(request));
+    const { created, tenant } = await this.service.create(
+      bodyOf(request, TenantCreateDto),
+      originOf(request),
+    );
     sendAnswer<'Tenant'>(reply, created ? 201 : 200, tenant);
   }
 
@@ -56,7 +54,10 @@ export class TenantsController {
   @Answers(200, 'TenantListResponse')
   @QuerySchema(TenantListQueryDto)
   async list(@Req() request: FastifyRequest): Promise<Answer<'TenantListResponse'>> {
-    const { rows, ...rest } = await this.service.list(validateList(request.query), tenantsOf(request));
+    const { rows, ...rest } = await this.service.list(
+      queryOf(request, TenantListQueryDto),
+      tenantsOf(request),
+    );
     return { tenants: rows, ...rest };
   }
 
@@ -72,7 +73,7 @@ export class TenantsController {
     idempotency_key: 'reactivate-acme-1',
   })
   bulkAction(@Req() request: FastifyRequest): Promise<string> {
-    const action = validateBulk(request.body);
+    const action = bodyOf(request, TenantBulkActionDto);
     if (action.action === 'CLOSE') {
       this.access.requireRole(request.caller, 'admin');
     }
@@ -97,7 +98,7 @@ export class TenantsController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const changes = validateUpdate(request.body);
+    const changes = bodyOf(request, TenantUpdateDto);
     if (changes.status === 'CLOSED') {
       this.access.requireRole(request.caller, 'admin');
     }
@@ -108,8 +109,6 @@ export class TenantsController {
     sendAnswer<'Tenant'>(reply, 200, tenant);
   }
 }
-
-const validate = compileValidator(ExpiryPolicyDto);
 
 /** The protocol sets a tenant's expiry policy only at creation; the body of its updateTenant does not allow the field. */
 @Controller('ops/tenants/:tenant_id/expiry-policy')
@@ -122,12 +121,14 @@ export class ExpiryPolicyController {
   @Answers(200, 'Tenant')
   @BodySchema(ExpiryPolicyDto, { reservation_expiry_policy: 'MANUAL_CLEANUP' })
   async set(@Param('tenant_id') tenantId: string, @Req() request: FastifyRequest): Promise<Answer<'Tenant'>> {
-    const { tenant } = await this.service.update(tenantId, validate(request.body), originOf(request));
+    const { tenant } = await this.service.update(
+      tenantId,
+      bodyOf(request, ExpiryPolicyDto),
+      originOf(request),
+    );
     return tenant;
   }
 }
-
-const validateCharge = compileValidator(ChargeOnExpiryDto);
 
 /** The default of X-Holdfast-Charge-On-Expiry for a tenant's reservations. */
 @Controller('ops/tenants/:tenant_id/charge-on-expiry')
@@ -157,7 +158,7 @@ export class TenantChargeController {
     @Param('tenant_id') tenantId: string,
     @Req() request: FastifyRequest,
   ): Promise<Answer<'TenantChargeOnExpiry'>> {
-    const { percent } = validateCharge(request.body);
+    const { percent } = bodyOf(request, ChargeOnExpiryDto);
     await this.service.update(tenantId, { [CHARGE_FIELD]: percent }, originOf(request));
     return { tenant_id: tenantId, percent };
   }

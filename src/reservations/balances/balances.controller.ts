@@ -2,7 +2,7 @@ import { Controller, Get, Req } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import type { TenantCaller } from '../../auth/index.js';
 import { Access, Answers, LimitedQuery, Operation, QuerySchema } from '../../http/index.js';
-import { compileQuery } from '../../wire/index.js';
+import { queryOf } from '../../wire/index.js';
 import { BalancesQueryDto, BalancesService, LedgersService } from './balances.service.js';
 
 const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
@@ -11,8 +11,6 @@ const GOVERNANCE_FILTERS = ['tenant_id', 'scope_prefix', 'unit'] as const;
 export function isGovernanceView(query: BalancesQueryDto): boolean {
   return GOVERNANCE_FILTERS.some((name) => query[name] !== undefined);
 }
-
-const validate = compileQuery(BalancesQueryDto);
 
 @Controller('v1/balances')
 export class BalancesController {
@@ -32,7 +30,7 @@ export class BalancesController {
   )
   @QuerySchema(BalancesQueryDto, { tenant: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<string> {
-    const asked = validate(request.query);
+    const asked = queryOf(request, BalancesQueryDto);
     const service = isGovernanceView(asked) ? this.ledgers : this.service;
     return service.list(request.caller as TenantCaller, asked);
   }

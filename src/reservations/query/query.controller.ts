@@ -13,17 +13,13 @@ import {
   sendJson,
   tenantsOf,
 } from '../../http/index.js';
-import { compileQuery } from '../../wire/index.js';
+import { queryOf } from '../../wire/index.js';
 import { operationOf } from '../admission.js';
 import { BudgetHoldsQueryDto, BudgetHoldsService } from './budget-holds.service.js';
 import { GetService } from './get.service.js';
 import { ListReservationsQueryDto } from './list-query.js';
 import { ListService } from './list.service.js';
 import { LiveHoldsQueryDto, LiveHoldsService } from './live-holds.service.js';
-
-const validateList = compileQuery(ListReservationsQueryDto);
-const validateHolds = compileQuery(BudgetHoldsQueryDto);
-const validateLive = compileQuery(LiveHoldsQueryDto);
 
 @Controller('v1/reservations')
 export class QueryController {
@@ -46,7 +42,7 @@ export class QueryController {
   async list(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     const { text, examined } = await this.lists.list(
       operationOf<Caller>(request),
-      validateList(request.query),
+      queryOf(request, ListReservationsQueryDto),
     );
     if (examined !== undefined) {
       reply.header('x-holdfast-examined', examined);
@@ -77,7 +73,7 @@ export class BudgetHoldsController {
   @Answers(200, 'BudgetHoldList')
   @QuerySchema(BudgetHoldsQueryDto, { scope: 'tenant:acme', unit: 'TOKENS' })
   list(@Req() request: FastifyRequest): Promise<Answer<'BudgetHoldList'>> {
-    return this.holds.list(validateHolds(request.query), tenantsOf(request));
+    return this.holds.list(queryOf(request, BudgetHoldsQueryDto), tenantsOf(request));
   }
 }
 
@@ -92,6 +88,6 @@ export class LiveHoldsController {
   @Answers(200, 'LiveHoldList')
   @QuerySchema(LiveHoldsQueryDto, { overdue: true })
   list(@Req() request: FastifyRequest): Promise<Answer<'LiveHoldList'>> {
-    return this.holds.list(validateLive(request.query), tenantsOf(request));
+    return this.holds.list(queryOf(request, LiveHoldsQueryDto), tenantsOf(request));
   }
 }

@@ -2,7 +2,7 @@ import { Controller, Post, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimits } from '../../auth/index.js';
 import { Access, Answers, BodySchema, ExplainHeader, Operation, sendJson } from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
+import { bodyOf } from '../../wire/index.js';
 import type { AttestedCall } from '../attested-answers.js';
 import { asksToExplain, type Wanted } from '../funds-forecast.js';
 import { type Call, callOf, refuseHeadersOfOne } from '../ledger-operation.js';
@@ -14,8 +14,6 @@ import {
   ReservationSetDto,
   ReservationSetService,
 } from './reservation-sets.service.js';
-
-const validate = compileValidator(ReservationSetDto);
 
 @Controller('v1/reservation-sets')
 export class ReservationSetController {
@@ -53,7 +51,7 @@ export class ReservationSetController {
   })
   async reserve(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
     refuseHeadersOfOne(request);
-    const dto = validate(request.body);
+    const dto = bodyOf(request, ReservationSetDto);
     const call = callOf(request);
     const explains = asksToExplain(call);
     this.rates.perKey?.admitRest(call.caller.keyId, reply, dto.reservations.length);

@@ -11,13 +11,11 @@ import {
   Operation,
   QuerySchema,
 } from '../../http/index.js';
-import { compileQuery } from '../../wire/index.js';
+import { queryOf } from '../../wire/index.js';
 import { OF_DELIVERY } from './delivery-owner.js';
 import { DeliveriesService, DeliveryListQueryDto } from './deliveries.service.js';
 import { DeliveryDetailsService } from './delivery-details.service.js';
 import { EventDeliveriesService } from './event-deliveries.service.js';
-
-const validateList = compileQuery(DeliveryListQueryDto);
 
 @Controller()
 export class DeliveriesController {
@@ -92,7 +90,7 @@ export class DeliveriesController {
     const { rows, ...rest } = await this.deliveries.list(
       request.caller as Caller,
       id,
-      validateList(request.query),
+      queryOf(request, DeliveryListQueryDto),
     );
     return { deliveries: rows, ...rest };
   }

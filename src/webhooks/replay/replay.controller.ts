@@ -10,10 +10,8 @@ import {
   Operation,
   originOf,
 } from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
+import { bodyOf } from '../../wire/index.js';
 import { ReplayDto, ReplayService } from './replay.service.js';
-
-const validate = compileValidator(ReplayDto);
 
 @Controller('v1/admin/webhooks')
 export class ReplayController {
@@ -28,6 +26,6 @@ export class ReplayController {
     @Param('subscription_id') id: string,
     @Req() request: FastifyRequest,
   ): Promise<Answer<'WebhookReplayResponse'>> {
-    return this.replays.replay(request.caller as Caller, id, validate(request.body), originOf(request));
+    return this.replays.replay(request.caller as Caller, id, bodyOf(request, ReplayDto), originOf(request));
   }
 }

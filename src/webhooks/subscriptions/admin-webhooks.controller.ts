@@ -17,7 +17,7 @@ import {
   tenantsOf,
 } from '../../http/index.js';
 import { SYSTEM_OWNER } from '../../redis/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { BulkActionService } from './bulk-action.service.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import {
@@ -28,12 +28,6 @@ import {
   WebhookBulkActionDto,
 } from './subscription.dto.js';
 import { SubscriptionsService } from './subscriptions.service.js';
-
-const validateOwner = compileQuery(SubscriptionOwnerQueryDto);
-const validateCreate = compileValidator(SubscriptionCreateDto);
-const validateUpdate = compileValidator(SubscriptionUpdateDto);
-const validateList = compileQuery(SubscriptionListQueryDto);
-const validateBulk = compileValidator(WebhookBulkActionDto);
 
 @Controller('v1/admin/webhooks')
 export class AdminWebhooksController {
@@ -56,12 +50,12 @@ export class AdminWebhooksController {
     event_types: ['reservation.expired', 'budget.threshold_crossed'],
   })
   async create(@Req() request: FastifyRequest, @Res() reply: FastifyReply): Promise<void> {
-    const { tenant_id: owner = SYSTEM_OWNER } = validateOwner(request.query);
+    const { tenant_id: owner = SYSTEM_OWNER } = queryOf(request, SubscriptionOwnerQueryDto);
     const created = await this.subscriptions.create(
       request.caller as Caller,
       'admin',
       owner === '' ? SYSTEM_OWNER : owner,
-      validateCreate(request.body),
+      bodyOf(request, SubscriptionCreateDto),
       originOf(request),
     );
     sendSecret<'WebhookCreateResponse'>(reply, 201, created);
@@ -74,7 +68,10 @@ export class AdminWebhooksController {
   @Answers(200, 'WebhookListResponse')
   @QuerySchema(SubscriptionListQueryDto, { tenant_id: 'acme' })
   async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
-    const { rows, ...rest } = await this.lists.all(validateList(request.query), tenantsOf(request));
+    const { rows, ...rest } = await this.lists.all(
+      queryOf(request, SubscriptionListQueryDto),
+      tenantsOf(request),
+    );
     return { subscriptions: rows, ...rest };
   }
 
@@ -89,7 +86,7 @@ export class AdminWebhooksController {
     idempotency_key: 'pause-acme-1',
   })
   bulkAction(@Req() request: FastifyRequest): Promise<string> {
-    return this.bulk.apply(validateBulk(request.body), originOf(request));
+    return this.bulk.apply(bodyOf(request, WebhookBulkActionDto), originOf(request));
   }
 
   @Get(':subscription_id')
@@ -117,7 +114,7 @@ export class AdminWebhooksController {
       request.caller as Caller,
       'admin',
       subscriptionId,
-      validateUpdate(request.body),
+      bodyOf(request, SubscriptionUpdateDto),
       originOf(request),
     );
   }

@@ -11,11 +11,9 @@ import {
   Operation,
   originOf,
 } from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
+import { bodyOf } from '../../wire/index.js';
 import { SubscriptionOptionsDto } from './subscription-options.dto.js';
 import { SubscriptionOptionsService } from './subscription-options.service.js';
-
-const validate = compileValidator(SubscriptionOptionsDto);
 
 @Controller('ops/webhooks/:subscription_id/options')
 export class SubscriptionOptionsController {
@@ -54,7 +52,7 @@ export class SubscriptionOptionsController {
     return this.options.replace(
       request.caller as Caller,
       subscriptionId,
-      validate(request.body),
+      bodyOf(request, SubscriptionOptionsDto),
       originOf(request),
     );
   }

@@ -15,7 +15,7 @@ import {
   QuerySchema,
   sendSecret,
 } from '../../http/index.js';
-import { compileQuery, compileValidator } from '../../wire/index.js';
+import { bodyOf, queryOf } from '../../wire/index.js';
 import { SubscriptionLists } from './subscription-lists.js';
 import {
   SubscriptionCreateDto,
@@ -23,10 +23,6 @@ import {
   TenantSubscriptionListQueryDto,
 } from './subscription.dto.js';
 import { SubscriptionsService } from './subscriptions.service.js';
-
-const validateCreate = compileValidator(SubscriptionCreateDto);
-const validateUpdate = compileValidator(SubscriptionUpdateDto);
-const validateList = compileQuery(TenantSubscriptionListQueryDto);
 
 /** The tenants' operations on their own subscriptions. Operators may use them too, except for create, which they have separately. */
 @Controller('v1/webhooks')
@@ -50,7 +46,7 @@ export class TenantWebhooksController {
       caller,
       'tenant',
       caller.tenantId,
-      validateCreate(request.body),
+      bodyOf(request, SubscriptionCreateDto),
       originOf(request, 'admin_on_behalf_of'),
     );
     sendSecret<'WebhookCreateResponse'>(reply, 201, created);
@@ -65,7 +61,7 @@ export class TenantWebhooksController {
   async list(@Req() request: FastifyRequest): Promise<Answer<'WebhookListResponse'>> {
     const { rows, ...rest } = await this.lists.ofTenant(
       request.caller as Caller,
-      validateList(request.query),
+      queryOf(request, TenantSubscriptionListQueryDto),
     );
     return { subscriptions: rows, ...rest };
   }
@@ -95,7 +91,7 @@ export class TenantWebhooksController {
       request.caller as Caller,
       'tenant',
       subscriptionId,
-      validateUpdate(request.body),
+      bodyOf(request, SubscriptionUpdateDto),
       originOf(request, 'admin_on_behalf_of'),
     );
   }

@@ -1,10 +1,8 @@
 import { Controller, Get, Put, Req } from '@nestjs/common';
 import type { FastifyRequest } from 'fastify';
 import { Access, type Answer, Answers, BodySchema, Operation, originOf } from '../../http/index.js';
-import { compileValidator } from '../../wire/index.js';
+import { bodyOf } from '../../wire/index.js';
 import { SecuritySettings, WebhookSecurityConfigDto } from './security-settings.js';
-
-const validateConfig = compileValidator(WebhookSecurityConfigDto);
 
 @Controller('v1/admin/config/webhook-security')
 export class SecurityConfigController {
@@ -24,6 +22,6 @@ export class SecurityConfigController {
   @Answers(200, 'WebhookSecurityConfig')
   @BodySchema(WebhookSecurityConfigDto, { allowed_url_patterns: ['https://*.example.com/*'] })
   update(@Req() request: FastifyRequest): Promise<Answer<'WebhookSecurityConfig'>> {
-    return this.settings.replace(validateConfig(request.body), originOf(request));
+    return this.settings.replace(bodyOf(request, WebhookSecurityConfigDto), originOf(request));
   }
 }

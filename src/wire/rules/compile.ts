@@ -135,6 +135,38 @@ export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknow
   };
 }
 
+type Compile = <T extends object>(dto: DtoClass<T>) => (value: unknown) => T;
+
+/** Compiles the rules of each DTO when they are first asked for. */
+function compiledOnce(compile: Compile): Compile {
+  const compiled = new WeakMap<DtoClass, (value: unknown) => object>();
+  return <T extends object>(dto: DtoClass<T>) => {
+    let check = compiled.get(dto);
+    if (check === undefined) {
+      check = compile(dto);
+      compiled.set(dto, check);
+    }
+    return check as (value: unknown) => T;
+  };
+}
+
+const bodyCheck = compiledOnce(compileValidator);
+const queryCheck = compiledOnce(compileQuery);
+
+/** The body of a request, checked as by `compileValidator`. An optional body says what stands for it. */
+export function bodyOf<T extends object>(
+  { body }: { readonly body: unknown },
+  dto: DtoClass<T>,
+  ifAbsent?: NoInfer<T>,
+): T {
+  return bodyCheck(dto)(body ?? ifAbsent);
+}
+
+/** The query parameters of a request, checked and converted as by `compileQuery`. */
+export function queryOf<T extends object>({ query }: { readonly query: unknown }, dto: DtoClass<T>): T {
+  return queryCheck(dto)(query);
+}
+
 function queryConverters(rules: ClassRules): [string, Convert][] {
   return [...rules.fields.values()].map((field) => {
     const schema = fieldSchema(field);
