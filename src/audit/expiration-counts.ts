@@ -24,8 +24,7 @@ export class ExpirationCountsQueryDto extends ExpirationFiltersDto {
   to!: string;
 
   /** The length of a slot. A window has at most 1,000 of them. */
-  @Optional()
-  @IsInt({ min: MIN_SLOT_MS })
+  @Optional(IsInt({ min: MIN_SLOT_MS }))
   slot_ms?: number;
 }
 

@@ -46,13 +46,11 @@ export function IsBound(): PropertyDecorator {
 
 /** The filter of the operators' queries by tenant. */
 export class TenantFilterDto {
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   tenant_id?: string;
 
   /** What `tenant_id` was called before 0.7. */
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   tenant?: string;
 
   @PageCursor()
@@ -71,23 +69,19 @@ export function tenantOf({ tenant_id: tenantId, tenant }: TenantFilterDto): stri
 /** What GET /ops/expirations and GET /ops/expirations/counts filter by. A blank value counts as absent. */
 export class ExpirationFiltersDto extends TenantFilterDto {
   /** The reservation's scope, or one above it. */
-  @Optional()
-  @Length(1, 1024)
+  @Optional(Length(1, 1024))
   scope?: string;
 
-  @Optional()
-  @IsInAnyCase(EXPIRATION_STATES)
+  @Optional(IsInAnyCase(EXPIRATION_STATES))
   state?: string;
 }
 
 /** Query of GET /ops/expirations. Both bounds are inclusive. */
 export class ExpirationsQueryDto extends ExpirationFiltersDto {
-  @Optional()
-  @IsBound()
+  @Optional(IsBound())
   from?: string;
 
-  @Optional()
-  @IsBound()
+  @Optional(IsBound())
   to?: string;
 
   /** Rows per page. An export is not limited by default. */
@@ -95,8 +89,7 @@ export class ExpirationsQueryDto extends ExpirationFiltersDto {
   limit?: number;
 
   /** Overrides the Accept header. */
-  @Optional()
-  @IsInAnyCase(FORMATS)
+  @Optional(IsInAnyCase(FORMATS))
   format?: string;
 }
 

@@ -13,8 +13,7 @@ import { IsInt, Length, Optional, type Origin, stringifyJson } from '../wire/ind
 
 /** The members that the requests of all bulk actions have in common, beside `filter` and `action`. */
 export class BulkRequestDto {
-  @Optional()
-  @IsInt({ min: 0 })
+  @Optional(IsInt({ min: 0 }))
   expected_count?: number;
 
   @Length(1, 128)

@@ -11,12 +11,10 @@ const LAST_INSTANT_MS = Date.parse('2200-01-01T00:00:00Z');
 
 /** Body of POST /ops/test-clock/advance: one of the two. */
 export class TestClockAdvanceDto {
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   to?: string;
 
-  @Optional()
-  @IsInt({ min: 1, max: LONGEST_ADVANCE_MS })
+  @Optional(IsInt({ min: 1, max: LONGEST_ADVANCE_MS }))
   by_ms?: number;
 }
 

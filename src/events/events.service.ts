@@ -47,48 +47,38 @@ const EVENT_TYPE: Rule = {
 
 /** The query of listTenantEvents of cycles-governance-admin-v0.1.25. */
 export class TenantEventQueryDto extends WindowQueryDto {
-  @Optional()
-  @Obeys(EVENT_TYPE)
+  @Optional(Obeys(EVENT_TYPE))
   event_type?: string;
 
-  @Optional()
-  @IsIn(EVENT_CATEGORIES)
+  @Optional(IsIn(EVENT_CATEGORIES))
   category?: EventCategory;
 
   /** Events at this scope and below it. */
-  @Optional()
-  @MaxLength(1024)
+  @Optional(MaxLength(1024))
   scope?: string;
 
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   correlation_id?: string;
 }
 
 /** The query of listEvents. */
 export class EventQueryDto extends TenantEventQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @Matches(/^[0-9a-f]{32}$/)
+  @Optional(Matches(/^[0-9a-f]{32}$/))
   trace_id?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   request_id?: string;
 
-  @Optional()
-  @MaxLength(128)
+  @Optional(MaxLength(128))
   search?: string;
 
-  @Optional()
-  @IsIn(EVENT_SORT_KEYS)
+  @Optional(IsIn(EVENT_SORT_KEYS))
   sort_by?: EventSortKey;
 
-  @Optional()
-  @IsIn(['asc', 'desc'])
+  @Optional(IsIn(['asc', 'desc']))
   sort_dir?: 'asc' | 'desc';
 }
 

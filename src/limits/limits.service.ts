@@ -1,4 +1,4 @@
-import { applyDecorators, Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import {
   Refusal,
@@ -119,7 +119,7 @@ export class TenantLimits {
 const HIGHEST = 1_000_000_000_000;
 
 function Limit(): PropertyDecorator {
-  return applyDecorators(Optional(), IsInt({ min: 0, max: HIGHEST }));
+  return Optional(IsInt({ min: 0, max: HIGHEST }));
 }
 
 /** All limits that a tenant has of its own. 0 means no limit; a missing one falls back to the deployment's. */

@@ -29,10 +29,7 @@ export function HeadersOfOperation(): PropertyDecorator {
     },
     phrase: `an object with the text of ${CHARGE_HEADER} at most`,
   });
-  return (target, property) => {
-    Optional()(target, property);
-    rule(target, property);
-  };
+  return Optional(rule);
 }
 
 /** Those of the whole request, and of one of its operations. */

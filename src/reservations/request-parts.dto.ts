@@ -24,24 +24,19 @@ export class AmountDto {
 
 /** ActionPolicyKeys of cycles-action-kinds-v0.1.26. */
 export class ActionPolicyKeysDto {
-  @Optional()
-  @MaxLength(253)
+  @Optional(MaxLength(253))
   host?: string;
 
-  @Optional()
-  @MaxLength(253)
+  @Optional(MaxLength(253))
   recipient_domain?: string;
 
-  @Optional()
-  @MaxLength(128)
+  @Optional(MaxLength(128))
   resource_type?: string;
 
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   path_prefix?: string;
 
-  @Optional()
-  @IsStringMap({ maxEntries: 8, maxValueLength: 256 })
+  @Optional(IsStringMap({ maxEntries: 8, maxValueLength: 256 }))
   custom?: Record<string, string>;
 }
 
@@ -60,8 +55,7 @@ export class ActionDto {
   @MaxLength(64, { each: true })
   tags?: string[];
 
-  @Optional()
-  @Nested(() => ActionPolicyKeysDto)
+  @Optional(Nested(() => ActionPolicyKeysDto))
   policy_keys?: ActionPolicyKeysDto;
 }
 
@@ -93,8 +87,7 @@ export class SubjectLevelsDto {
 
 /** Subject of the protocol. Dimensions do not affect the derived scopes. */
 export class SubjectDto extends SubjectLevelsDto {
-  @Optional()
-  @IsStringMap({ maxEntries: 16, maxValueLength: 256 })
+  @Optional(IsStringMap({ maxEntries: 16, maxValueLength: 256 }))
   dimensions?: Record<string, string>;
 }
 
@@ -117,7 +110,6 @@ export class AdmissionDto {
   @Nested(() => ActionDto)
   action!: ActionDto;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }

@@ -76,24 +76,21 @@ export function boundMs(text: string): number | undefined {
 
 /** Texts that may be compared with what clients have sent. */
 function Exactly(): PropertyDecorator {
-  return (target, name) => [Optional(), Length(1, 1024)].forEach((rule) => rule(target, name));
+  return Optional(Length(1, 1024));
 }
 
 /** Query of GET /v1/usage and GET /ops/usage. */
 export class UsageQueryDto {
   /** Included. By default, 30 days before `to`. */
-  @Optional()
-  @IsInstant()
+  @Optional(IsInstant())
   from?: string;
 
   /** Excluded. By default, now. */
-  @Optional()
-  @IsInstant()
+  @Optional(IsInstant())
   to?: string;
 
   /** Where hours, days and months begin. */
-  @Optional()
-  @MaxLength(64)
+  @Optional(MaxLength(64))
   time_zone?: string;
 
   @Optional()
@@ -107,8 +104,7 @@ export class UsageQueryDto {
   group_by?: string[];
 
   /** Scopes are cut after this many segments. For `group_by=scope`. */
-  @Optional()
-  @IsInt({ min: 1, max: SCOPE_LEVELS.length })
+  @Optional(IsInt({ min: 1, max: SCOPE_LEVELS.length }))
   scope_depth?: number;
 
   @Exactly()
@@ -118,8 +114,7 @@ export class UsageQueryDto {
   @Exactly()
   scope?: string;
 
-  @Optional()
-  @IsIn(UNITS)
+  @Optional(IsIn(UNITS))
   unit?: string;
 
   @Exactly()
@@ -149,8 +144,7 @@ export class UsageQueryDto {
   @Exactly()
   key_id?: string;
 
-  @Optional()
-  @IsIn(SOURCES)
+  @Optional(IsIn(SOURCES))
   source?: string;
 
   /** `<name>=<value>`, at the first equals sign. */
@@ -162,12 +156,10 @@ export class UsageQueryDto {
   order?: string;
 
   /** Rows. Totals are of everything all the same. */
-  @Optional()
-  @IsInt({ min: 1, max: MOST_ROWS })
+  @Optional(IsInt({ min: 1, max: MOST_ROWS }))
   limit?: number;
 
   /** Overrides the Accept header. */
-  @Optional()
-  @IsInAnyCase(FORMATS)
+  @Optional(IsInAnyCase(FORMATS))
   format?: string;
 }

@@ -59,7 +59,7 @@ export {
   readTexts,
 } from './stored-json.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
-export { type DtoClass, rulesToSchema } from './rules/class-rules.js';
+export { type DtoClass, fieldsFrom, rulesToSchema } from './rules/class-rules.js';
 export { bodyOf, compileValidator, queryOf } from './rules/compile.js';
 export {
   depthWithin,

@@ -1,4 +1,3 @@
-import { applyDecorators } from '@nestjs/common';
 import { IsIn } from 'class-validator';
 import { fingerprintOf } from '../ledger/index.js';
 import {
@@ -120,7 +119,7 @@ export function WindowBound(): PropertyDecorator {
     schema: { type: 'string', format: 'date-time' },
     phrase: "a date-time such as 2026-01-31T12:00:00Z (a '+' is written %2B in a URL), or blank for no bound",
   });
-  return applyDecorators(Optional(), isBound);
+  return Optional(isBound);
 }
 
 /** A date-time of RFC 3339. Read it with `instantMs`. */
@@ -135,12 +134,12 @@ export function IsDateTime(): PropertyDecorator {
 
 /** Where the page before ended, as its next_cursor says. */
 export function PageCursor(): PropertyDecorator {
-  return applyDecorators(Optional(), MaxLength(2048));
+  return Optional(MaxLength(2048));
 }
 
 /** How many rows a page may have. */
 export function PageLimit(most?: number): PropertyDecorator {
-  return applyDecorators(Optional(), IsInt({ min: 1, max: most }));
+  return Optional(IsInt({ min: 1, max: most }));
 }
 
 /** The parameters of every list with pages. */
@@ -163,7 +162,7 @@ export class WindowQueryDto extends PageQueryDto {
 
 /** The free text that lists and bulk actions of the governance plane search for; see `matchesSearch`. */
 export function SearchText(): PropertyDecorator {
-  return applyDecorators(Optional(), MaxLength(128));
+  return Optional(MaxLength(128));
 }
 
 /** The parameters of the governance plane's lists with search. */
@@ -171,8 +170,7 @@ export class ListQueryDto extends PageQueryDto {
   @SearchText()
   search?: string;
 
-  @Optional()
-  @IsIn(['asc', 'desc'])
+  @Optional(IsIn(['asc', 'desc']))
   sort_dir?: 'asc' | 'desc';
 }
 

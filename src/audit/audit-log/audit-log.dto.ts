@@ -28,12 +28,10 @@ export type AuditSortKey = (typeof AUDIT_SORT_KEYS)[number];
 /** The query of listAuditLogs of cycles-governance-admin-v0.1.25. Lists are comma-separated. */
 export class AuditLogQueryDto extends ListQueryDto {
   /** A tenant, or `__admin__` or `__unauth__`. */
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   key_id?: string;
 
   @Names()
@@ -42,8 +40,7 @@ export class AuditLogQueryDto extends ListQueryDto {
   @Names()
   resource_type?: string[];
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   resource_id?: string;
 
   @Names()
@@ -52,16 +49,13 @@ export class AuditLogQueryDto extends ListQueryDto {
   @Names()
   error_code_exclude?: string[];
 
-  @Optional()
-  @IsInt()
+  @Optional(IsInt())
   status?: number;
 
-  @Optional()
-  @IsInt({ min: 100, max: 599 })
+  @Optional(IsInt({ min: 100, max: 599 }))
   status_min?: number;
 
-  @Optional()
-  @IsInt({ min: 100, max: 599 })
+  @Optional(IsInt({ min: 100, max: 599 }))
   status_max?: number;
 
   @WindowBound()
@@ -70,33 +64,27 @@ export class AuditLogQueryDto extends ListQueryDto {
   @WindowBound()
   to?: string;
 
-  @Optional()
-  @Matches(/^[0-9a-f]{32}$/)
+  @Optional(Matches(/^[0-9a-f]{32}$/))
   trace_id?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   request_id?: string;
 
   /** Only what changed something: neither reads nor refusals. Not of the protocol. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   changes_only?: boolean;
 
-  @Optional()
-  @IsIn(AUDIT_SORT_KEYS)
+  @Optional(IsIn(AUDIT_SORT_KEYS))
   sort_by?: AuditSortKey;
 }
 
 /** The query of the request log, whose names mean what they mean for the audit log. */
 export class RequestLogQueryDto extends WindowQueryDto {
   /** A tenant, or `__admin__` or `__unauth__`. */
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   key_id?: string;
 
   @Names()
@@ -105,24 +93,19 @@ export class RequestLogQueryDto extends WindowQueryDto {
   @Names()
   error_code?: string[];
 
-  @Optional()
-  @IsInt({ min: 400, max: 599 })
+  @Optional(IsInt({ min: 400, max: 599 }))
   status?: number;
 
   /** The scope that refused, or one above it. */
-  @Optional()
-  @MaxLength(1024)
+  @Optional(MaxLength(1024))
   scope?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   resource_id?: string;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   request_id?: string;
 
-  @Optional()
-  @Matches(/^[0-9a-f]{32}$/)
+  @Optional(Matches(/^[0-9a-f]{32}$/))
   trace_id?: string;
 }

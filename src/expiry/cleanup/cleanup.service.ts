@@ -37,27 +37,22 @@ const YEAR_MS = 366 * DAY_MS;
 
 /** Body of POST /ops/reservations/cleanup. Either `tenant_id` or `all_tenants` is required. */
 export class CleanupDto {
-  @Optional()
-  @Matches(TENANT_ID_PATTERN)
+  @Optional(Matches(TENANT_ID_PATTERN))
   tenant_id?: string;
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   all_tenants?: boolean;
 
-  @Optional()
-  @IsInt({ min: 0, max: YEAR_MS })
+  @Optional(IsInt({ min: 0, max: YEAR_MS }))
   overdue_for_ms?: number;
 
   @PageLimit(1000)
   limit?: number;
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   dry_run?: boolean;
 
-  @Optional()
-  @MaxLength(256)
+  @Optional(MaxLength(256))
   reason?: string;
 
   @PageCursor()

@@ -27,8 +27,7 @@ import { MetricsRegistry } from '../../telemetry/index.js';
 import { countExpiry, EXPIRY_METRICS, outcomeOf } from '../expiry.metrics.js';
 
 export class QuarantineListQueryDto {
-  @Optional()
-  @MaxLength(64)
+  @Optional(MaxLength(64))
   reason?: string;
 
   @PageCursor()
@@ -42,8 +41,7 @@ export class QuarantineDecisionDto {
   @IsIn(['retry', 'release'])
   action!: 'retry' | 'release';
 
-  @Optional()
-  @MaxLength(256)
+  @Optional(MaxLength(256))
   reason?: string;
 }
 

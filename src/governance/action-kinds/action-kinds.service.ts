@@ -14,13 +14,11 @@ import { MAX_LIMIT, Optional, type Page, PageCursor, PageLimit, RecordSelection 
 
 /** The parameters of listActionKinds of cycles-action-kinds-v0.1.26. */
 export class ActionKindListQueryDto {
-  @Optional()
-  @IsIn(RISK_CLASSES)
+  @Optional(IsIn(RISK_CLASSES))
   risk_class?: RiskClass;
 
   /** Whether kinds that are deprecated are listed as well. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   deprecated?: boolean;
 
   @PageCursor()

@@ -9,31 +9,25 @@ const RUN_MAX_LENGTH = 256;
 
 /** The parameters of listActionQuotaCounters of cycles-action-kinds-v0.1.26. */
 export class QuotaCounterListQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
   /** The start of a scope. */
-  @Optional()
-  @MaxLength(SCOPE_MAX_LENGTH)
+  @Optional(MaxLength(SCOPE_MAX_LENGTH))
   scope?: string;
 
-  @Optional()
-  @MaxLength(KIND_MAX_LENGTH)
+  @Optional(MaxLength(KIND_MAX_LENGTH))
   action_kind?: string;
 
-  @Optional()
-  @IsIn(QUOTA_WINDOWS)
+  @Optional(IsIn(QUOTA_WINDOWS))
   window?: QuotaWindow;
 
   /** Only the counters of this run. */
-  @Optional()
-  @MaxLength(RUN_MAX_LENGTH)
+  @Optional(MaxLength(RUN_MAX_LENGTH))
   run_id?: string;
 
   /** Whether counters are listed that count nothing now. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   include_zero?: boolean;
 
   @PageCursor()
@@ -55,8 +49,7 @@ export class QuotaCounterResetDto {
   @MaxLength(KIND_MAX_LENGTH)
   action_kind!: string;
 
-  @Optional()
-  @IsIn(RISK_CLASSES)
+  @Optional(IsIn(RISK_CLASSES))
   risk_class?: RiskClass;
 
   @IsIn(QUOTA_WINDOWS)
@@ -66,7 +59,6 @@ export class QuotaCounterResetDto {
   @MaxLength(RUN_MAX_LENGTH)
   window_key!: string;
 
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 }

@@ -26,8 +26,7 @@ function nameUnknown({ value }: ValidationArguments): string {
 
 /** The properties that both create and update accept. */
 class ApiKeyPropertiesDto {
-  @Optional()
-  @MaxLength(1024)
+  @Optional(MaxLength(1024))
   description?: string;
 
   @Optional()
@@ -47,8 +46,7 @@ class ApiKeyPropertiesDto {
   )
   scope_filter?: string[];
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
@@ -60,15 +58,13 @@ export class ApiKeyCreateDto extends ApiKeyPropertiesDto {
   @Length(1, 256)
   name!: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   expires_at?: string;
 }
 
 /** The body of updateApiKey of cycles-governance-admin-v0.1.25. */
 export class ApiKeyUpdateDto extends ApiKeyPropertiesDto {
-  @Optional()
-  @Length(1, 256)
+  @Optional(Length(1, 256))
   name?: string;
 }
 
@@ -85,21 +81,17 @@ export const API_KEY_SORT_KEYS = [
 ] as const;
 
 export class ApiKeyListQueryDto extends ListQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @IsIn(API_KEY_STATUSES)
+  @Optional(IsIn(API_KEY_STATUSES))
   status?: ApiKeyStatus;
 
-  @Optional()
-  @IsIn(API_KEY_SORT_KEYS)
+  @Optional(IsIn(API_KEY_SORT_KEYS))
   sort_by?: (typeof API_KEY_SORT_KEYS)[number];
 }
 
 export class ApiKeyRevokeQueryDto {
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 }

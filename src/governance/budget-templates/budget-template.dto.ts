@@ -20,13 +20,11 @@ export class BudgetTemplateDto extends BudgetTermsDto {
   scope_pattern!: string;
 
   /** The length of periods that begin with the budget. */
-  @Optional()
-  @IsInt({ min: MINUTE_MS, max: TEN_YEARS_MS })
+  @Optional(IsInt({ min: MINUTE_MS, max: TEN_YEARS_MS }))
   period_ms?: number;
 
   /** The calendar at whose boundaries periods begin. The first one begins with the budget. */
-  @Optional()
-  @Nested(() => PeriodCalendarDto)
+  @Optional(Nested(() => PeriodCalendarDto))
   recurrence?: PeriodCalendarDto;
 
   @Optional()
@@ -43,13 +41,11 @@ export class BudgetTemplateDto extends BudgetTermsDto {
   credits?: TemplateCreditDto[];
 
   /** Whether the budgets that it has made get what it sets, too: up to 500 of them by one request. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   apply_to_existing?: boolean;
 
   /** Of the change of the budgets that it has made. */
-  @Optional()
-  @Length(1, 128)
+  @Optional(Length(1, 128))
   idempotency_key?: string;
 }
 

@@ -1,4 +1,3 @@
-import { applyDecorators } from '@nestjs/common';
 import { IsBoolean, IsIn, IsString } from 'class-validator';
 import { BulkRequestDto } from '../../bulk/index.js';
 import {
@@ -9,6 +8,7 @@ import {
   UNITS,
 } from '../../ledger/index.js';
 import {
+  fieldsFrom,
   IsDateTime,
   IsFreeObject,
   IsInt64,
@@ -19,7 +19,6 @@ import {
   MaxLength,
   Nested,
   Optional,
-  SearchText,
 } from '../../wire/index.js';
 
 /** A scope path has at most six segments of 128 characters and their level names. */
@@ -45,38 +44,31 @@ export class BudgetTermsDto {
   @Nested(() => AmountDto)
   allocated!: AmountDto;
 
-  @Optional()
-  @Nested(() => AmountDto)
+  @Optional(Nested(() => AmountDto))
   overdraft_limit?: AmountDto;
 
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
+  @Optional(IsIn(OVERAGE_POLICIES))
   commit_overage_policy?: OveragePolicy;
 
-  @Optional()
-  @IsIn(ROLLOVER_POLICIES)
+  @Optional(IsIn(ROLLOVER_POLICIES))
   rollover_policy?: RolloverPolicy;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
 /** BudgetCreateRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetCreateDto extends BudgetTermsDto {
-  @Optional()
-  @Matches(TENANT_ID_PATTERN)
+  @Optional(Matches(TENANT_ID_PATTERN))
   tenant_id?: string;
 
   @Length(1, SCOPE_MAX_LENGTH)
   scope!: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   period_start?: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   period_end?: string;
 }
 
@@ -92,61 +84,49 @@ export class BudgetFundingDto {
   amount!: AmountDto;
 
   /** Used by RESET_SPENT only; other operations ignore it. */
-  @Optional()
-  @Nested(() => AmountDto)
+  @Optional(Nested(() => AmountDto))
   spent?: AmountDto;
 
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 
-  @Optional()
-  @Length(1, 256)
+  @Optional(Length(1, 256))
   idempotency_key?: string;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
 /** The body of updateBudget of cycles-governance-admin-v0.1.25. */
 export class BudgetUpdateDto {
-  @Optional()
-  @Nested(() => AmountDto)
+  @Optional(Nested(() => AmountDto))
   overdraft_limit?: AmountDto;
 
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
+  @Optional(IsIn(OVERAGE_POLICIES))
   commit_overage_policy?: OveragePolicy;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
 /** Changes of a budget's period. The protocol sets it only when a budget is created. */
 export class BudgetPeriodUpdateDto {
-  @Optional()
-  @IsIn(ROLLOVER_POLICIES)
+  @Optional(IsIn(ROLLOVER_POLICIES))
   rollover_policy?: RolloverPolicy;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   period_start?: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   period_end?: string;
 }
 
 /** BudgetStatusTransitionRequest of cycles-governance-admin-v0.1.25. */
 export class BudgetStatusTransitionDto {
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
@@ -160,8 +140,7 @@ export class BudgetLookupQueryDto {
 }
 
 export class BudgetFundingQueryDto extends BudgetLookupQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 }
 
@@ -181,37 +160,28 @@ export const BUDGET_SORT_KEYS = [
 ] as const;
 export type BudgetSortKey = (typeof BUDGET_SORT_KEYS)[number];
 
-function ScopePrefix(): PropertyDecorator {
-  return applyDecorators(Optional(), MaxLength(SCOPE_MAX_LENGTH));
-}
-
 /** A bound of the share of a budget that is used, 0 to 1. */
 function Utilization(): PropertyDecorator {
-  return applyDecorators(Optional(), IsNumber({ min: 0, max: 1 }));
+  return Optional(IsNumber({ min: 0, max: 1 }));
 }
 
 export class BudgetListQueryDto extends ListQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @ScopePrefix()
+  @Optional(MaxLength(SCOPE_MAX_LENGTH))
   scope_prefix?: string;
 
-  @Optional()
-  @IsIn(UNITS)
+  @Optional(IsIn(UNITS))
   unit?: Unit;
 
-  @Optional()
-  @IsIn(BUDGET_STATUSES)
+  @Optional(IsIn(BUDGET_STATUSES))
   status?: BudgetStatus;
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   over_limit?: boolean;
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   has_debt?: boolean;
 
   @Utilization()
@@ -220,43 +190,24 @@ export class BudgetListQueryDto extends ListQueryDto {
   @Utilization()
   utilization_max?: number;
 
-  @Optional()
-  @IsIn(BUDGET_SORT_KEYS)
+  @Optional(IsIn(BUDGET_SORT_KEYS))
   sort_by?: BudgetSortKey;
 }
 
 /** BudgetBulkFilter of cycles-governance-admin-v0.1.25. */
-export class BudgetBulkFilterDto {
+export class BudgetBulkFilterDto extends fieldsFrom(
+  BudgetListQueryDto,
+  'scope_prefix',
+  'unit',
+  'status',
+  'over_limit',
+  'has_debt',
+  'utilization_min',
+  'utilization_max',
+  'search',
+) {
   @Matches(TENANT_ID_PATTERN)
   tenant_id!: string;
-
-  @ScopePrefix()
-  scope_prefix?: string;
-
-  @Optional()
-  @IsIn(UNITS)
-  unit?: Unit;
-
-  @Optional()
-  @IsIn(BUDGET_STATUSES)
-  status?: BudgetStatus;
-
-  @Optional()
-  @IsBoolean()
-  over_limit?: boolean;
-
-  @Optional()
-  @IsBoolean()
-  has_debt?: boolean;
-
-  @Utilization()
-  utilization_min?: number;
-
-  @Utilization()
-  utilization_max?: number;
-
-  @SearchText()
-  search?: string;
 }
 
 /** BudgetBulkActionRequest of cycles-governance-admin-v0.1.25. Each action needs an amount. */
@@ -271,11 +222,9 @@ export class BudgetBulkActionDto extends BulkRequestDto {
   amount!: AmountDto;
 
   /** Used by RESET_SPENT only; other actions ignore it. */
-  @Optional()
-  @Nested(() => AmountDto)
+  @Optional(Nested(() => AmountDto))
   spent?: AmountDto;
 
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 }

@@ -14,18 +14,15 @@ abstract class CalendarDto {
   time_zone!: string;
 
   /** Of the week, 1 for Monday, or of the month; a shorter month begins on its last day. */
-  @Optional()
-  @IsInt({ min: 1, max: 31 })
+  @Optional(IsInt({ min: 1, max: 31 }))
   anchor_day?: number;
 
   /** In which years begin, or one in which quarters do. */
-  @Optional()
-  @IsInt({ min: 1, max: 12 })
+  @Optional(IsInt({ min: 1, max: 12 }))
   anchor_month?: number;
 
   /** The hour of the day at which a period or window begins. */
-  @Optional()
-  @IsInt({ min: 0, max: 23 })
+  @Optional(IsInt({ min: 0, max: 23 }))
   anchor_hour?: number;
 }
 
@@ -35,8 +32,7 @@ export class WindowRecurrenceDto extends CalendarDto {
   every!: Every;
 
   /** The length of windows of hours. Each day begins with a new window. */
-  @Optional()
-  @IsInt({ min: 1, max: 23 })
+  @Optional(IsInt({ min: 1, max: 23 }))
   length_hours?: number;
 }
 
@@ -47,8 +43,7 @@ export class PeriodCalendarDto extends CalendarDto {
 }
 
 export class BudgetRecurrenceDto extends PeriodCalendarDto {
-  @Optional()
-  @IsIn(ROLLOVER_POLICIES)
+  @Optional(IsIn(ROLLOVER_POLICIES))
   rollover_policy?: RolloverPolicy;
 }
 

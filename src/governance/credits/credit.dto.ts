@@ -54,19 +54,16 @@ class CreditDto {
   @IsInt({ min: 1, max: TEN_YEARS_MS })
   notify_before_ms?: number;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
 /** What a credit is, whichever budget it is for. */
 export class CreditTermsDto extends CreditDto {
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   effective_at?: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   expires_at?: string;
 }
 
@@ -92,20 +89,17 @@ export class CreditGrantDto extends CreditTermsDto {
 }
 
 export class CreditListQueryDto extends BudgetLookupQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 }
 
 export class CreditVoidDto {
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 }
 
 export class CreditUpdateDto {
-  @Optional()
-  @Length(1, NAME_LENGTH)
+  @Optional(Length(1, NAME_LENGTH))
   name?: string;
 
   /** Null for no end. */

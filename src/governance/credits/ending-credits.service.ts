@@ -7,13 +7,11 @@ import { instantMs, IsDateTime, Length, Optional, timeOf } from '../../wire/inde
 
 /** Query of GET /ops/credits/ending. */
 export class EndingCreditsQueryDto {
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   tenant_id?: string;
 
   /** By default, a week from now. */
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   ends_before?: string;
 }
 

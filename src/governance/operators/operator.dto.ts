@@ -52,46 +52,38 @@ export class OperatorCreateDto {
   role!: OperatorRole;
 
   /** Without them, or with `*`, the operator is of the whole deployment. */
-  @Optional()
-  @Obeys(TENANTS)
+  @Optional(Obeys(TENANTS))
   tenants?: readonly string[];
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   expires_at?: string;
 }
 
 export class OperatorUpdateDto {
-  @Optional()
-  @IsIn(OPERATOR_ROLES)
+  @Optional(IsIn(OPERATOR_ROLES))
   role?: OperatorRole;
 
   /** They replace those before; `*` ends the confinement. */
-  @Optional()
-  @Obeys(TENANTS)
+  @Optional(Obeys(TENANTS))
   tenants?: readonly string[];
 }
 
 export class OperatorRotateDto {
   /** How long the key before still works. */
-  @Optional()
-  @IsInt({ min: 0, max: LONGEST_OVERLAP_MS })
+  @Optional(IsInt({ min: 0, max: LONGEST_OVERLAP_MS }))
   overlap_ms?: number;
 
   /** Of the new key; without it, that of the key before. */
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   expires_at?: string;
 }
 
 export class OperatorListQueryDto extends PageQueryDto {
-  @Optional()
-  @IsIn(OPERATOR_STATUSES)
+  @Optional(IsIn(OPERATOR_STATUSES))
   status?: OperatorStatus;
 }
 
 export class OperatorRevokeQueryDto {
-  @Optional()
-  @MaxLength(512)
+  @Optional(MaxLength(512))
   reason?: string;
 }

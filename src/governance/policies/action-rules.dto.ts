@@ -59,12 +59,10 @@ class QuotaDto {
   @IsIn(QUOTA_WINDOWS)
   window!: QuotaWindow;
 
-  @Optional()
-  @IsInt({ min: MIN_RUN_TTL_MS, max: MAX_RUN_TTL_MS })
+  @Optional(IsInt({ min: MIN_RUN_TTL_MS, max: MAX_RUN_TTL_MS }))
   per_run_counter_ttl_ms?: number;
 
-  @Optional()
-  @IsNumber({ min: 0.01, max: 0.99 })
+  @Optional(IsNumber({ min: 0.01, max: 0.99 }))
   threshold_pct?: number;
 }
 

@@ -10,6 +10,7 @@ import {
   TENANT_ID_PATTERN,
 } from '../../ledger/index.js';
 import {
+  fieldsFrom,
   IsInt,
   IsStringMap,
   Length,
@@ -18,7 +19,6 @@ import {
   MaxJsonBytes,
   Nested,
   Optional,
-  SearchText,
 } from '../../wire/index.js';
 
 export const TENANT_STATUSES = ['ACTIVE', 'SUSPENDED', 'CLOSED'] as const;
@@ -31,8 +31,7 @@ export type ExpiryPolicy = (typeof EXPIRY_POLICIES)[number];
 /** The settings that both create and update accept. */
 class TenantSettingsDto {
   /** Of cycles-governance-extensions-v0.1.26. */
-  @Optional()
-  @IsIn(OBSERVE_MODES)
+  @Optional(IsIn(OBSERVE_MODES))
   observe_mode?: ObserveMode;
 
   @Optional()
@@ -40,20 +39,16 @@ class TenantSettingsDto {
   @MaxJsonBytes()
   metadata?: Record<string, string>;
 
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
+  @Optional(IsIn(OVERAGE_POLICIES))
   default_commit_overage_policy?: OveragePolicy;
 
-  @Optional()
-  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
+  @Optional(IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS }))
   default_reservation_ttl_ms?: number;
 
-  @Optional()
-  @IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS })
+  @Optional(IsInt({ min: MIN_TTL_MS, max: MAX_TTL_MS }))
   max_reservation_ttl_ms?: number;
 
-  @Optional()
-  @IsInt({ min: 0, max: 2_147_483_647 })
+  @Optional(IsInt({ min: 0, max: 2_147_483_647 }))
   max_reservation_extensions?: number;
 }
 
@@ -65,23 +60,19 @@ export class TenantCreateDto extends TenantSettingsDto {
   @Length(1, 256)
   name!: string;
 
-  @Optional()
-  @Matches(TENANT_ID_PATTERN)
+  @Optional(Matches(TENANT_ID_PATTERN))
   parent_tenant_id?: string;
 
-  @Optional()
-  @IsIn(EXPIRY_POLICIES)
+  @Optional(IsIn(EXPIRY_POLICIES))
   reservation_expiry_policy?: ExpiryPolicy;
 }
 
 /** The body of updateTenant of cycles-governance-admin-v0.1.25. */
 export class TenantUpdateDto extends TenantSettingsDto {
-  @Optional()
-  @Length(1, 256)
+  @Optional(Length(1, 256))
   name?: string;
 
-  @Optional()
-  @IsIn(TENANT_STATUSES)
+  @Optional(IsIn(TENANT_STATUSES))
   status?: TenantStatus;
 }
 
@@ -94,40 +85,27 @@ export class ExpiryPolicyDto {
 export const TENANT_SORT_KEYS = ['tenant_id', 'name', 'status', 'created_at'] as const;
 
 export class TenantListQueryDto extends ListQueryDto {
-  @Optional()
-  @IsIn(TENANT_STATUSES)
+  @Optional(IsIn(TENANT_STATUSES))
   status?: TenantStatus;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   parent_tenant_id?: string;
 
-  @Optional()
-  @IsIn(OBSERVE_MODES)
+  @Optional(IsIn(OBSERVE_MODES))
   observe_mode?: ObserveMode;
 
-  @Optional()
-  @IsIn(TENANT_SORT_KEYS)
+  @Optional(IsIn(TENANT_SORT_KEYS))
   sort_by?: (typeof TENANT_SORT_KEYS)[number];
 }
 
 /** TenantBulkFilter of cycles-governance-admin-v0.1.25. */
-export class TenantBulkFilterDto {
-  @Optional()
-  @IsIn(TENANT_STATUSES)
-  status?: TenantStatus;
-
-  @Optional()
-  @IsString()
-  parent_tenant_id?: string;
-
-  @Optional()
-  @IsIn(OBSERVE_MODES)
-  observe_mode?: ObserveMode;
-
-  @SearchText()
-  search?: string;
-}
+export class TenantBulkFilterDto extends fieldsFrom(
+  TenantListQueryDto,
+  'status',
+  'parent_tenant_id',
+  'observe_mode',
+  'search',
+) {}
 
 export const TENANT_BULK_ACTIONS = ['SUSPEND', 'REACTIVATE', 'CLOSE'] as const;
 

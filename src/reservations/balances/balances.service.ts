@@ -32,20 +32,16 @@ import { SubjectLevelsDto } from '../request-parts.dto.js';
 
 /** Query of GET /v1/balances: subject levels for the runtime view, budget filters for the governance view, and paging. */
 export class BalancesQueryDto extends SubjectLevelsDto {
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   include_children?: boolean;
 
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @MaxLength(1024)
+  @Optional(MaxLength(1024))
   scope_prefix?: string;
 
-  @Optional()
-  @IsIn(UNITS)
+  @Optional(IsIn(UNITS))
   unit?: Unit;
 
   @PageLimit(200)

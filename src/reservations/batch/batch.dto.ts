@@ -21,13 +21,11 @@ export class BatchedOperationDto {
   op!: BatchedName;
 
   /** For commit, release, extend and refund, where the single request has it in its path. */
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   reservation_id?: string;
 
   /** For the refund of a direct debit, in its place. */
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   event_id?: string;
 
   @HeadersOfOperation()

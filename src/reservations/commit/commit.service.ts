@@ -28,24 +28,19 @@ import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reserv
 
 /** StandardMetrics of the protocol. */
 export class StandardMetricsDto {
-  @Optional()
-  @IsInt({ min: 0 })
+  @Optional(IsInt({ min: 0 }))
   tokens_input?: number;
 
-  @Optional()
-  @IsInt({ min: 0 })
+  @Optional(IsInt({ min: 0 }))
   tokens_output?: number;
 
-  @Optional()
-  @IsInt({ min: 0 })
+  @Optional(IsInt({ min: 0 }))
   latency_ms?: number;
 
-  @Optional()
-  @MaxLength(128)
+  @Optional(MaxLength(128))
   model_version?: string;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   custom?: Record<string, unknown>;
 }
 
@@ -57,12 +52,10 @@ export class CommitDto {
   @Nested(() => AmountDto)
   actual!: AmountDto;
 
-  @Optional()
-  @Nested(() => StandardMetricsDto)
+  @Optional(Nested(() => StandardMetricsDto))
   metrics?: StandardMetricsDto;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 

@@ -34,17 +34,14 @@ export class DirectDebitDto extends AdmissionDto {
   @Nested(() => AmountDto)
   actual!: AmountDto;
 
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
+  @Optional(IsIn(OVERAGE_POLICIES))
   overage_policy?: OveragePolicy;
 
-  @Optional()
-  @Nested(() => StandardMetricsDto)
+  @Optional(Nested(() => StandardMetricsDto))
   metrics?: StandardMetricsDto;
 
   /** Advisory: no decision depends on it. */
-  @Optional()
-  @IsInt64({ min: 0 })
+  @Optional(IsInt64({ min: 0 }))
   client_time_ms?: number | bigint;
 }
 

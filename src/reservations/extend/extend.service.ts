@@ -16,8 +16,7 @@ export class ExtendDto {
   @IsInt({ min: 1, max: MAX_TTL_MS })
   extend_by_ms!: number;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 

@@ -32,17 +32,14 @@ export type SortKey = (typeof SORT_KEYS)[number];
 
 /** Query of GET /v1/reservations. A blank bound, tenant or cursor counts as absent. */
 export class ListReservationsQueryDto {
-  @Optional()
-  @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
+  @Optional(Length(1, IDEMPOTENCY_KEY_MAX_LENGTH))
   idempotency_key?: string;
 
-  @Optional()
-  @IsInAnyCase(RESERVATION_STATUSES)
+  @Optional(IsInAnyCase(RESERVATION_STATUSES))
   status?: string;
 
   /** Its form is not checked: any value but the key's own tenant is refused as FORBIDDEN. */
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant?: string;
 
   @Level()
@@ -78,12 +75,10 @@ export class ListReservationsQueryDto {
   @WindowBound()
   finalized_to?: string;
 
-  @Optional()
-  @IsInAnyCase(SORT_KEYS)
+  @Optional(IsInAnyCase(SORT_KEYS))
   sort_by?: string;
 
-  @Optional()
-  @IsInAnyCase(['asc', 'desc'])
+  @Optional(IsInAnyCase(['asc', 'desc']))
   sort_dir?: string;
 
   /** Unknown names are ignored, because another version of the protocol may define them. */

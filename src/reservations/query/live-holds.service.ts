@@ -25,13 +25,11 @@ import {
 
 /** Query of GET /ops/holds. */
 export class LiveHoldsQueryDto {
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   tenant_id?: string;
 
   /** Only holds that the sweeper should have expired. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   overdue?: boolean;
 
   @PageLimit(200)

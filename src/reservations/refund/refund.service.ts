@@ -42,12 +42,10 @@ export class RefundDto {
   @Nested(() => RefundedAmountDto)
   amount!: RefundedAmountDto;
 
-  @Optional()
-  @MaxLength(256)
+  @Optional(MaxLength(256))
   reason?: string;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 

@@ -20,8 +20,7 @@ export class ReleaseDto {
   @Length(1, IDEMPOTENCY_KEY_MAX_LENGTH)
   idempotency_key!: string;
 
-  @Optional()
-  @MaxLength(256)
+  @Optional(MaxLength(256))
   reason?: string;
 }
 

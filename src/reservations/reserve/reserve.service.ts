@@ -44,25 +44,20 @@ export class ReserveDto extends AdmissionDto {
   @Nested(() => AmountDto)
   estimate!: AmountDto;
 
-  @Optional()
-  @IsInt({ min: 1000, max: MAX_TTL_MS })
+  @Optional(IsInt({ min: 1000, max: MAX_TTL_MS }))
   ttl_ms?: number;
 
-  @Optional()
-  @IsInt({ min: 0, max: 60_000 })
+  @Optional(IsInt({ min: 0, max: 60_000 }))
   grace_period_ms?: number;
 
-  @Optional()
-  @IsIn(OVERAGE_POLICIES)
+  @Optional(IsIn(OVERAGE_POLICIES))
   overage_policy?: OveragePolicy;
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   dry_run?: boolean;
 
   /** Of cycles-protocol-extensions-v0.1.26. Without it, the tenant's applies. */
-  @Optional()
-  @IsIn(OBSERVE_MODES)
+  @Optional(IsIn(OBSERVE_MODES))
   observe_mode?: ObserveMode;
 }
 

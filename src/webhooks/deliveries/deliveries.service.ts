@@ -206,8 +206,7 @@ export function deliveryOf({ partition, ref, fields }: StoredDelivery): Delivery
 
 /** The query of listWebhookDeliveries. The window applies to the time at which deliveries were queued. */
 export class DeliveryListQueryDto extends WindowQueryDto {
-  @Optional()
-  @IsIn(DELIVERY_STATUSES)
+  @Optional(IsIn(DELIVERY_STATUSES))
   status?: DeliveryStatus;
 }
 

@@ -17,12 +17,10 @@ export const MAX_EVENTS = 1000;
 
 /** The body of replayEvents of cycles-governance-admin-v0.1.25. Both bounds are included. */
 export class ReplayDto {
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   from?: string;
 
-  @Optional()
-  @IsDateTime()
+  @Optional(IsDateTime())
   to?: string;
 
   @Optional()
@@ -31,8 +29,7 @@ export class ReplayDto {
   @IsIn(EVENT_TYPES, { each: true })
   event_types?: string[];
 
-  @Optional()
-  @IsInt({ min: 1, max: MAX_EVENTS })
+  @Optional(IsInt({ min: 1, max: MAX_EVENTS }))
   max_events?: number;
 }
 

@@ -7,17 +7,14 @@ const MOST_EVENTS = 100;
 
 /** What members of an event's payload must equal. */
 export class PayloadFilterDto {
-  @Optional()
-  @IsIn(UNITS)
+  @Optional(IsIn(UNITS))
   unit?: Unit;
 
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   action_kind?: string;
 
   /** The state that the subject of the event has afterwards, such as `FROZEN`. */
-  @Optional()
-  @Length(1, 64)
+  @Optional(Length(1, 64))
   state?: string;
 }
 
@@ -33,22 +30,18 @@ export class UsedAmountDto {
 /** What a subscription can do beyond the protocol, whose schemas allow no further members. An absent member is its default. */
 export class SubscriptionOptionsDto {
   /** Whether an answer of 410 Gone disables the subscription at once. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   end_on_gone?: boolean;
 
   /** Whether a threshold is told only when a budget reaches it for the first time in its period. */
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   thresholds_once_a_period?: boolean;
 
   /** How many consecutive events a request carries at most. With more than 1, its body is `{"events":[...]}`. */
-  @Optional()
-  @IsInt64({ min: 1, max: MOST_EVENTS })
+  @Optional(IsInt64({ min: 1, max: MOST_EVENTS }))
   events_per_request?: number;
 
-  @Optional()
-  @Nested(() => PayloadFilterDto)
+  @Optional(Nested(() => PayloadFilterDto))
   payload_filter?: PayloadFilterDto;
 
   /** Amounts whose crossing by spent + reserved of a budget is an event, beside the shares in `thresholds`. */

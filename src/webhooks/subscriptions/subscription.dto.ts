@@ -2,6 +2,7 @@ import { ArrayMaxSize, ArrayMinSize, IsArray, IsIn, IsString } from 'class-valid
 import { BulkRequestDto } from '../../bulk/index.js';
 import { EVENT_CATEGORIES, EVENT_TYPES, type EventCategory } from '../../ledger/index.js';
 import {
+  fieldsFrom,
   FREE_OBJECT,
   IsFreeObject,
   IsInt,
@@ -18,7 +19,6 @@ import {
   type Rule,
   Satisfies,
   type Schema,
-  SearchText,
 } from '../../wire/index.js';
 import { areHeaders, HEADER_RULE } from './headers.js';
 
@@ -80,47 +80,37 @@ export class ThresholdsDto {
   @IsNumber({ min: 0, max: 1 }, { each: true })
   budget_utilization?: number[];
 
-  @Optional()
-  @IsNumber({ min: 1.5 })
+  @Optional(IsNumber({ min: 1.5 }))
   burn_rate_multiplier?: number;
 
-  @Optional()
-  @IsInt({ min: 60, max: DAY_S })
+  @Optional(IsInt({ min: 60, max: DAY_S }))
   burn_rate_window_seconds?: number;
 
-  @Optional()
-  @IsNumber({ min: 0, max: 1 })
+  @Optional(IsNumber({ min: 0, max: 1 }))
   denial_rate_threshold?: number;
 
-  @Optional()
-  @IsNumber({ min: 0, max: 1 })
+  @Optional(IsNumber({ min: 0, max: 1 }))
   expiry_rate_threshold?: number;
 
-  @Optional()
-  @IsNumber({ min: 0, max: 1 })
+  @Optional(IsNumber({ min: 0, max: 1 }))
   auth_failure_rate_threshold?: number;
 
-  @Optional()
-  @IsInt({ min: 60, max: DAY_S })
+  @Optional(IsInt({ min: 60, max: DAY_S }))
   rate_window_seconds?: number;
 }
 
 /** WebhookRetryPolicy of cycles-governance-admin-v0.1.25. */
 export class RetryPolicyDto {
-  @Optional()
-  @IsInt({ min: 0, max: 10 })
+  @Optional(IsInt({ min: 0, max: 10 }))
   max_retries?: number;
 
-  @Optional()
-  @IsInt({ min: 100, max: 60_000 })
+  @Optional(IsInt({ min: 100, max: 60_000 }))
   initial_delay_ms?: number;
 
-  @Optional()
-  @IsNumber({ min: 1, max: 10 })
+  @Optional(IsNumber({ min: 1, max: 10 }))
   backoff_multiplier?: number;
 
-  @Optional()
-  @IsInt({ min: 1000, max: 3_600_000 })
+  @Optional(IsInt({ min: 1000, max: 3_600_000 }))
   max_delay_ms?: number;
 }
 
@@ -132,8 +122,7 @@ class SubscriptionSettingsDto {
   @IsIn(EVENT_CATEGORIES, { each: true })
   event_categories?: EventCategory[];
 
-  @Optional()
-  @Nested(() => ThresholdsDto)
+  @Optional(Nested(() => ThresholdsDto))
   thresholds?: ThresholdsDto;
 
   @Optional()
@@ -147,23 +136,19 @@ class SubscriptionSettingsDto {
   @Satisfies(HEADER_RULE, areHeaders)
   headers?: Record<string, string>;
 
-  @Optional()
-  @Nested(() => RetryPolicyDto)
+  @Optional(Nested(() => RetryPolicyDto))
   retry_policy?: RetryPolicyDto;
 
-  @Optional()
-  @IsInt({ min: 1, max: MAX_COUNT })
+  @Optional(IsInt({ min: 1, max: MAX_COUNT }))
   disable_after_failures?: number;
 }
 
 /** WebhookCreateRequest of cycles-governance-admin-v0.1.25. */
 export class SubscriptionCreateDto extends SubscriptionSettingsDto {
-  @Optional()
-  @MaxLength(256)
+  @Optional(MaxLength(256))
   name?: string;
 
-  @Optional()
-  @MaxLength(1024)
+  @Optional(MaxLength(1024))
   description?: string;
 
   @IsUrlText()
@@ -181,19 +166,16 @@ export class SubscriptionCreateDto extends SubscriptionSettingsDto {
   @Satisfies(SCOPE_FILTER, isScopePattern)
   scope_filter?: string;
 
-  @Optional()
-  @IsFreeObject()
+  @Optional(IsFreeObject())
   metadata?: Record<string, unknown>;
 }
 
 /** WebhookUpdateRequest of cycles-governance-admin-v0.1.25. In addition, null removes an optional setting, as the dashboard expects. */
 export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
-  @Optional()
-  @Clearable({ type: 'string', maxLength: 256 }, isText(256))
+  @Optional(Clearable({ type: 'string', maxLength: 256 }, isText(256)))
   name?: string | null;
 
-  @Optional()
-  @Clearable({ type: 'string', maxLength: 1024 }, isText(1024))
+  @Optional(Clearable({ type: 'string', maxLength: 1024 }, isText(1024)))
   description?: string | null;
 
   @Optional()
@@ -214,12 +196,10 @@ export class SubscriptionUpdateDto extends SubscriptionSettingsDto {
   )
   scope_filter?: string | null;
 
-  @Optional()
-  @IsIn(['ACTIVE', 'PAUSED'])
+  @Optional(IsIn(['ACTIVE', 'PAUSED']))
   status?: 'ACTIVE' | 'PAUSED';
 
-  @Optional()
-  @Clearable(FREE_OBJECT.schema, FREE_OBJECT.test, FREE_OBJECT.oversize)
+  @Optional(Clearable(FREE_OBJECT.schema, FREE_OBJECT.test, FREE_OBJECT.oversize))
   metadata?: Record<string, unknown> | null;
 }
 
@@ -230,56 +210,42 @@ export const SUBSCRIPTION_SORT_KEYS = ['url', 'tenant_id', 'status', 'consecutiv
 export type SortKey = (typeof SUBSCRIPTION_SORT_KEYS)[number];
 
 export class SubscriptionListQueryDto extends ListQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 
-  @Optional()
-  @IsIn(SUBSCRIPTION_STATUSES)
+  @Optional(IsIn(SUBSCRIPTION_STATUSES))
   status?: SubscriptionStatus;
 
-  @Optional()
-  @IsIn(EVENT_TYPES)
+  @Optional(IsIn(EVENT_TYPES))
   event_type?: string;
 
-  @Optional()
-  @IsIn(SUBSCRIPTION_SORT_KEYS)
+  @Optional(IsIn(SUBSCRIPTION_SORT_KEYS))
   sort_by?: SortKey;
 }
 
 /** The query of listTenantWebhooks. */
 export class TenantSubscriptionListQueryDto extends PageQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant?: string;
 
-  @Optional()
-  @IsIn(SUBSCRIPTION_STATUSES)
+  @Optional(IsIn(SUBSCRIPTION_STATUSES))
   status?: SubscriptionStatus;
 }
 
 export class SubscriptionOwnerQueryDto {
-  @Optional()
-  @IsString()
+  @Optional(IsString())
   tenant_id?: string;
 }
 
 /** WebhookBulkFilter of cycles-governance-admin-v0.1.25. */
-export class WebhookBulkFilterDto {
-  @Optional()
-  @Length(1, 64)
+export class WebhookBulkFilterDto extends fieldsFrom(
+  SubscriptionListQueryDto,
+  'status',
+  'event_type',
+  'search',
+) {
+  @Optional(Length(1, 64))
   tenant_id?: string;
-
-  @Optional()
-  @IsIn(SUBSCRIPTION_STATUSES)
-  status?: SubscriptionStatus;
-
-  @Optional()
-  @IsIn(EVENT_TYPES)
-  event_type?: string;
-
-  @SearchText()
-  search?: string;
 }
 
 export const BULK_ACTIONS = ['PAUSE', 'RESUME', 'DELETE'] as const;

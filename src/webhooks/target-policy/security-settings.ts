@@ -92,8 +92,7 @@ export class WebhookSecurityConfigDto {
   @Satisfies('URLs with wildcards such as https://*.example.com/*', everyText(isUrlPattern))
   allowed_url_patterns?: string[];
 
-  @Optional()
-  @IsBoolean()
+  @Optional(IsBoolean())
   allow_http?: boolean;
 }
 

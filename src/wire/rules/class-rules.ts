@@ -89,6 +89,21 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
   return { name, optional, rules, itemRules, ownMessages, ...(nested === undefined ? {} : { nested }) };
 }
 
+/** A class with some fields of another one, and with their rules, in the order that they have there. */
+export function fieldsFrom<T extends object, Name extends keyof T & string>(
+  dto: DtoClass<T>,
+  ...names: readonly Name[]
+): DtoClass<Pick<T, Name>> {
+  class Fields {}
+  const storage = getMetadataStorage();
+  for (const metadata of storage.getTargetValidationMetadatas(dto, '', true, false)) {
+    if ((names as readonly string[]).includes(metadata.propertyName)) {
+      storage.addValidationMetadata({ ...metadata, target: Fields });
+    }
+  }
+  return Fields as DtoClass<Pick<T, Name>>;
+}
+
 /** The class that class-transformer creates for a nested field. Its type metadata is not public, so it is made to create one. */
 function nestedClass(dto: DtoClass, name: string): DtoClass {
   const built = (plainToInstance(dto, { [name]: [{}] }) as Record<string, unknown>)[name];

@@ -69,9 +69,9 @@ export function depthWithin(value: unknown, levels: number): boolean {
 /** The condition of all `Optional` fields; `readRules` recognises it by identity. */
 export const isPresent = (_object: unknown, value: unknown): boolean => value !== undefined;
 
-/** The field may be absent. Unlike IsOptional of class-validator, it refuses `null`. */
-export function Optional(): PropertyDecorator {
-  return ValidateIf(isPresent);
+/** The field may be absent, and obeys the rule if it is there. Unlike IsOptional of class-validator, it refuses `null`. */
+export function Optional(rule?: PropertyDecorator): PropertyDecorator {
+  return applyDecorators(...(rule === undefined ? [] : [rule]), ValidateIf(isPresent));
 }
 
 /** Applies a custom rule to a field. class-validator, the compiled predicate and OpenAPI all use it. */
