@@ -10,10 +10,7 @@
 -- ARGV[5]   resource_type
 -- ARGV[6]   owner            the tenant whose things were changed, or __system__
 -- ARGV[7]   correlation_id
--- ARGV[8]   actor            admin or admin_on_behalf_of
--- ARGV[9]   key_id           empty for an operator
--- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[8-11] origin           actor is admin or admin_on_behalf_of
 -- ARGV[...] name and value pairs of the audit row's metadata
 -- RETURNS   ENDED answer:fresh|replay response
 -- BOUND     one record, which holds the response about 500 rows at most

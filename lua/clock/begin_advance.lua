@@ -9,10 +9,7 @@
 -- ARGV[2]   by_ms            how far it is from where the advance begins, or empty
 -- ARGV[3]   longest_ms       the farthest that one advance may go
 -- ARGV[4]   last_ms          the last instant that the clock may reach
--- ARGV[5]   actor            admin
--- ARGV[6]   key_id           empty for an operator
--- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[5-8] origin           actor is admin
 -- RETURNS   ADVANCING | READY | NOT_FORWARD limit_ms | TOO_FAR limit_ms
 -- BOUND     one record
 -- EMITS     nothing

@@ -9,10 +9,8 @@
 -- ARGV[4]   template_id
 -- ARGV[5]   keep_ms          how long the action remembers that it changed this budget
 -- ARGV[6]   correlation_id   of the whole action
--- ARGV[7]   actor            admin
--- ARGV[8]   key_id           empty for an operator
--- ARGV[9]   request_id       of the action's first attempt; the set of changed rows is named after it
--- ARGV[10]  trace            trace id and flags
+-- ARGV[7-10] origin           actor is admin; request_id is that of the action's first attempt, after
+--           which the set of changed rows is named
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | BUDGET_FROZEN

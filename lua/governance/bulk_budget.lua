@@ -12,10 +12,8 @@
 -- ARGV[7]   reason           or empty
 -- ARGV[8]   keep_ms          how long the action remembers that it changed this budget
 -- ARGV[9]   correlation_id   of the whole action
--- ARGV[10]  actor            admin_on_behalf_of
--- ARGV[11]  key_id           empty for an operator
--- ARGV[12]  request_id       of the action's first attempt; the set of changed rows is named after it
--- ARGV[13]  trace            trace id and flags
+-- ARGV[10-13] origin           actor is admin_on_behalf_of; request_id is that of the action's first attempt, after
+--           which the set of changed rows is named
 -- ARGV[14]  retention_ms     how long the records of holds that this run expires are kept
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | BUDGET_FROZEN

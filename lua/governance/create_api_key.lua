@@ -13,10 +13,7 @@
 -- ARGV[6]   scope_filter     JSON list
 -- ARGV[7]   expires_at_ms    or empty for default_life_ms from now
 -- ARGV[8]   default_life_ms
--- ARGV[9]   actor            admin
--- ARGV[10]  key_id           empty for an operator
--- ARGV[11]  request_id
--- ARGV[12]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[9-12] origin           actor is admin
 -- ARGV[13]  max_api_keys     the deployment's limit, 0 for none
 -- ARGV[...] field and value pairs of the record: key_prefix, description, metadata
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | EXPIRES_IN_PAST

@@ -10,10 +10,7 @@
 -- ARGV[4]   unit
 -- ARGV[5]   allocated        int64 as a decimal string, not negative
 -- ARGV[6]   overdraft_limit  same
--- ARGV[7]   actor            api_key or admin_on_behalf_of
--- ARGV[8]   key_id           the calling API key, or empty
--- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[7-10] origin           actor is api_key or admin_on_behalf_of
 -- ARGV[11]  max_budgets      the deployment's limit, 0 for none
 -- ARGV[12]  period_start     ms, or empty for now
 -- ARGV[13]  period_end       ms, or empty for a budget without a period

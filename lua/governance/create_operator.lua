@@ -10,10 +10,7 @@
 -- ARGV[4]   key_prefix
 -- ARGV[5]   expires_at_ms    or empty for a key that does not expire
 -- ARGV[6]   tenants          that it is confined to: see lib/operator_record
--- ARGV[7]   actor            admin
--- ARGV[8]   key_id           who acts
--- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[7-10] origin           actor is admin
 -- RETURNS   CREATED now_ms record{} | NAME_TAKEN | EXPIRES_IN_PAST
 -- BOUND     one operator
 -- EMITS     nothing

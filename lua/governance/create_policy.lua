@@ -12,10 +12,7 @@
 -- ARGV[5]   priority
 -- ARGV[6]   effective_from   ms, or empty
 -- ARGV[7]   effective_until  ms, or empty
--- ARGV[8]   actor            api_key or admin_on_behalf_of
--- ARGV[9]   key_id           the calling API key, or empty
--- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[8-11] origin           actor is api_key or admin_on_behalf_of
 -- ARGV[12]  max_policies     the deployment's limit, 0 for none
 -- ARGV[...] field and value pairs of the record: description and settings
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_SUSPENDED | TENANT_CLOSED | DUPLICATE | TOO_MANY limit:int

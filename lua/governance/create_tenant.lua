@@ -5,10 +5,7 @@
 -- KEYS[2]   tenant_index     sorted set of the partition's tenants, score = creation time in ms
 -- ARGV[1]   tenant_id
 -- ARGV[2]   name
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           empty for an operator
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is admin
 -- ARGV[...] field and value pairs of the record's other settings
 -- RETURNS   CREATED record{} | EXISTS record{} | DUPLICATE
 -- BOUND     one tenant

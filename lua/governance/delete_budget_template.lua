@@ -6,10 +6,7 @@
 -- ARGV[1]   tenant_id
 -- ARGV[2]   template_id
 -- ARGV[3]   revision         a text that no other change has
--- ARGV[4]   actor            admin
--- ARGV[5]   key_id           empty for an operator
--- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[4-7] origin           actor is admin
 -- RETURNS   DELETED | NOT_FOUND
 -- BOUND     one template, and the ids of those with its pattern (at most 200)
 -- EMITS     custom.budget_template.deleted

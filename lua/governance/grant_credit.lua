@@ -18,10 +18,7 @@
 -- ARGV[12]  fingerprint      of the canonical payload
 -- ARGV[13]  idempotency_ttl_ms
 -- ARGV[14]  correlation_id   of a bulk action, or empty
--- ARGV[15]  actor            admin or admin_on_behalf_of
--- ARGV[16]  key_id           empty for the admin key
--- ARGV[17]  request_id
--- ARGV[18]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[15-18] origin           actor is admin or admin_on_behalf_of
 -- RETURNS   GRANTED answer:fresh|replay credit_id state created_ms effective_ms remaining | IDEMPOTENCY_MISMATCH
 --           | NOT_FOUND | TENANT_CLOSED | BUDGET_FROZEN | BUDGET_CLOSED | TOO_MANY_CREDITS | CREDIT_ENDED
 --           | INT64_OVERFLOW

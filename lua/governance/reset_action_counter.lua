@@ -9,10 +9,7 @@
 -- ARGV[5]   action_kind      __risk__ for a risk class
 -- ARGV[6]   risk_class       or empty
 -- ARGV[7]   reason           or empty
--- ARGV[8]   actor            admin
--- ARGV[9]   key_id           empty for an operator
--- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[8-11] origin           actor is admin
 -- RETURNS   RESET kind used:int limit:int policy_id? last_ms expires_ms previous_used:int | NOT_FOUND
 -- BOUND     one counter
 -- EMITS     quota.counter_reset

@@ -6,10 +6,7 @@
 -- ARGV[1]   api_key_id
 -- ARGV[2]   reason           or empty
 -- ARGV[3]   channel          pub/sub channel for the hash of the secret
--- ARGV[4]   actor            admin
--- ARGV[5]   key_id           empty for an operator
--- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[4-7] origin           actor is admin
 -- RETURNS   REVOKED record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED
 -- BOUND     one key
 -- EMITS     api_key.revoked

@@ -5,10 +5,7 @@
 -- KEYS[1]   operator         hash
 -- ARGV[1]   reason           or empty
 -- ARGV[2]   channel          pub/sub channel for the hashes of keys that instances must look up again
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           who acts
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is admin
 -- RETURNS   REVOKED now_ms record{} | NOT_FOUND | ALREADY_REVOKED
 -- BOUND     one operator
 -- EMITS     nothing

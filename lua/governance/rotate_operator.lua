@@ -8,10 +8,7 @@
 -- ARGV[3]   overlap_ms       how long the key before still works; 0 ends it at once
 -- ARGV[4]   expires_at_ms    of the new key, or empty for that of the one before
 -- ARGV[5]   channel          pub/sub channel for the hashes of keys that instances must look up again
--- ARGV[6]   actor            admin
--- ARGV[7]   key_id           who acts
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is admin
 -- RETURNS   ROTATED now_ms record{} | NOT_FOUND | ALREADY_REVOKED | EXPIRED | EXPIRES_IN_PAST
 -- BOUND     one operator
 -- EMITS     nothing

@@ -9,10 +9,7 @@
 -- ARGV[3]   scope_pattern    canonical
 -- ARGV[4]   unit
 -- ARGV[5]   revision         a text that no other change has
--- ARGV[6]   actor            admin
--- ARGV[7]   key_id           empty for an operator
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is admin
 -- ARGV[10]  boundaries       of its recurrence in ms, ascending, with commas between, or empty
 -- ARGV[11]  window_plans     the same of each window, with | between, or empty
 -- ARGV[...] field and value pairs of the record, as lua/lib/template_record.lua describes it

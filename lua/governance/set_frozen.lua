@@ -9,10 +9,7 @@
 -- ARGV[4]   status           FROZEN, or ACTIVE
 -- ARGV[5]   reason           or empty
 -- ARGV[6]   metadata         JSON text, or empty; reason and metadata go into the event and the audit row
--- ARGV[7]   actor            admin
--- ARGV[8]   key_id           empty for an operator
--- ARGV[9]   request_id
--- ARGV[10]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[7-10] origin           actor is admin
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED | BUDGET_FROZEN | ALREADY_ACTIVE
 -- BOUND     one budget
 -- EMITS     budget.frozen, budget.unfrozen; those of a rollover

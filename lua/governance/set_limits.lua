@@ -6,10 +6,7 @@
 -- KEYS[2]   owned          hash of counts and of the tenant's own limits
 -- ARGV[1]   tenant_id
 -- ARGV[2]   operation      operation name for the audit row
--- ARGV[3]   actor          admin
--- ARGV[4]   key_id         empty for an operator
--- ARGV[5]   request_id
--- ARGV[6]   trace          trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is admin
 -- ARGV[...] limit and value pairs; the deployment's limit applies where none is given
 -- RETURNS   SET | UNCHANGED | NOT_FOUND
 -- BOUND     the six limits

@@ -7,10 +7,7 @@
 -- ARGV[3]   unit
 -- ARGV[4]   recurrence       the rule, in the form of src/governance/budgets/recurrence.ts, or empty to end all periods
 -- ARGV[5]   rollover_policy  or empty for no change
--- ARGV[6]   actor            admin
--- ARGV[7]   key_id           empty for an operator
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is admin
 -- ARGV[...] instants of the rule in ms, ascending, among them those after now
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 -- BOUND     one budget, 100 instants

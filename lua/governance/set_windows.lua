@@ -5,10 +5,7 @@
 -- ARGV[1]   tenant_id
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
--- ARGV[4]   actor            admin
--- ARGV[5]   key_id           empty for an operator
--- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[4-7] origin           actor is admin
 -- ARGV[...] of each window: name, limit, recurrence in the form of src/governance/budgets/recurrence.ts, and instants
 --           of that rule in ms, ascending, among them those after now, with commas between. No window ends all.
 -- RETURNS   CHANGED record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED

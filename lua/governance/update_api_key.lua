@@ -5,10 +5,7 @@
 -- ARGV[1]   api_key_id
 -- ARGV[2]   channel          pub/sub channel for the hash of the secret; every instance then reads the key's
 --           permissions again
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           empty for an operator
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is admin
 -- ARGV[...] field and value pairs of the record: name, description, permissions, scope_filter, metadata
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | TENANT_CLOSED | ALREADY_REVOKED | KEY_EXPIRED
 -- BOUND     one key

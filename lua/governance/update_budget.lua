@@ -6,10 +6,7 @@
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
 -- ARGV[4]   overdraft_limit  int64 as a decimal string, not negative, or empty for no change
--- ARGV[5]   actor            admin
--- ARGV[6]   key_id           empty for an operator
--- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[5-8] origin           actor is admin
 -- ARGV[9]   period_start     ms, or empty for no change, or now for a first period
 -- ARGV[10]  period_end       ms, or empty for no change
 -- ARGV[11]  retention_ms     how long the records of holds that this run expires are kept

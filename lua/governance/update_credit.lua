@@ -8,10 +8,7 @@
 -- ARGV[3]   unit
 -- ARGV[4]   name             or empty for no change
 -- ARGV[5]   expires_at       ms, `none` for no end, or empty for no change
--- ARGV[6]   actor            admin or admin_on_behalf_of
--- ARGV[7]   key_id           empty for the admin key
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is admin or admin_on_behalf_of
 -- RETURNS   CHANGED now_ms live? record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | CREDIT_FINALIZED state | CREDIT_ENDED
 -- BOUND     one budget, 64 credits

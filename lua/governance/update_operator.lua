@@ -5,10 +5,7 @@
 -- ARGV[1]   role             or empty to keep it
 -- ARGV[2]   tenants          as create_operator has them, or empty to keep them
 -- ARGV[3]   channel          pub/sub channel for the hashes of keys that instances must look up again
--- ARGV[4]   actor            admin
--- ARGV[5]   key_id           who acts
--- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[4-7] origin           actor is admin
 -- RETURNS   UPDATED now_ms record{} | NOT_FOUND | ALREADY_REVOKED
 -- BOUND     one operator
 -- EMITS     nothing

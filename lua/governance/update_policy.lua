@@ -4,10 +4,7 @@
 -- KEYS[1]   policy           hash
 -- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
 -- ARGV[2]   policy_id
--- ARGV[3]   actor            api_key or admin_on_behalf_of
--- ARGV[4]   key_id           the calling API key, or empty
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is api_key or admin_on_behalf_of
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | DUPLICATE | INVALID_WINDOW | BOTH_LISTS | TOO_MANY limit:int
 -- BOUND     one policy, and those of its pattern (at most 32)

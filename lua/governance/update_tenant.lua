@@ -5,10 +5,7 @@
 -- KEYS[1]   tenant           hash
 -- ARGV[1]   tenant_id
 -- ARGV[2]   status           ACTIVE, SUSPENDED or CLOSED, or empty for no change
--- ARGV[3]   actor            admin
--- ARGV[4]   key_id           empty for an operator
--- ARGV[5]   request_id
--- ARGV[6]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[3-6] origin           actor is admin
 -- ARGV[...] field and value pairs of the record: name, metadata, and runtime defaults
 -- RETURNS   UPDATED record{} | CLOSING record{} | NOT_FOUND | TENANT_CLOSED | IRREVERSIBLE | TTL_ABOVE_MAX max_ms
 -- BOUND     one tenant

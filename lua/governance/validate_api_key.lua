@@ -4,10 +4,7 @@
 --
 -- KEYS[1]   secret_hash      string, the id of the key whose secret has this hash
 -- ARGV[1]   malformed        1 if the secret does not have the form of one
--- ARGV[2]   actor            admin
--- ARGV[3]   key_id           empty for an operator
--- ARGV[4]   request_id
--- ARGV[5]   trace            trace id and flags
+-- ARGV[2-5] origin           actor is admin
 -- RETURNS   VALID key_id tenant_id expires_at_ms permissions scope_filter
 --           | INVALID reason:INVALID_FORMAT|NOT_FOUND|REVOKED|EXPIRED|TENANT_SUSPENDED|TENANT_CLOSED tenant_id? key_id?
 -- BOUND     three records, of which only small fields are read

@@ -7,10 +7,7 @@
 -- ARGV[2]   scope            canonical
 -- ARGV[3]   unit
 -- ARGV[4]   reason           or empty
--- ARGV[5]   actor            admin or admin_on_behalf_of
--- ARGV[6]   key_id           empty for the admin key
--- ARGV[7]   request_id
--- ARGV[8]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[5-8] origin           actor is admin or admin_on_behalf_of
 -- RETURNS   CHANGED now_ms live? record{} | NOT_FOUND | TENANT_CLOSED | BUDGET_CLOSED
 --           | CREDIT_FINALIZED state
 -- BOUND     one budget, 64 credits

@@ -6,8 +6,9 @@
 -- type, ri resource id, st HTTP status, ip source address, ua user agent, and then the operation's own details as the
 -- row's metadata. tn is __admin__ for an operator, but the tenant for an operator who acts on a tenant's behalf.
 --
--- origin.trace is the trace id and its flags. If the edge knows them, a space, the source address, a space and the user
--- agent follow.
+-- An origin is four arguments of a script: actor, key_id, request_id and trace. key_id is empty for the admin key. The
+-- trace is a trace id and its flags; if the edge knows them, a space, the source address, a space and the user agent
+-- follow.
 local function put_audit_row(tag, operation, status, tenant, resource_type, resource_id, origin, details)
   local trace, source_ip, user_agent = string.match(origin.trace or '', '^(%S*) ?(%S*) ?(.*)$')
   local fields = { 'op', operation, 'tn', origin.actor == 'admin' and '__admin__' or tenant,

@@ -7,10 +7,8 @@
 -- ARGV[2]   action           PAUSE, RESUME or DELETE
 -- ARGV[3]   keep_ms          how long the action remembers that it changed this subscription
 -- ARGV[4]   correlation_id   of the whole action
--- ARGV[5]   actor            admin
--- ARGV[6]   key_id           empty for an operator
--- ARGV[7]   request_id       of the action's first attempt; the set of changed rows is named after it
--- ARGV[8]   trace            trace id and flags
+-- ARGV[5-8] origin           actor is admin; request_id is that of the action's first attempt, after
+--           which the set of changed rows is named
 -- RETURNS   SUCCEEDED | SKIPPED reason:ALREADY_DELETED|ALREADY_IN_TARGET_STATE | NOT_FOUND | TENANT_CLOSED
 --           | INVALID_TRANSITION current_status | NO_SELECTOR | ADMIN_ONLY selector | TOO_MANY_MARKS limit:int
 -- BOUND     one subscription

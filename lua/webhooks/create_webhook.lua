@@ -9,10 +9,7 @@
 -- ARGV[3]   event_types      comma-separated
 -- ARGV[4]   event_categories comma-separated
 -- ARGV[5]   operation        operation name for the audit row
--- ARGV[6]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[7]   key_id           the calling API key, or empty
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is api_key, admin or admin_on_behalf_of
 -- ARGV[10]  max_webhooks     the deployment's limit for each tenant, 0 for none
 -- ARGV[...] field and value pairs of the record
 -- RETURNS   CREATED record{} | TENANT_NOT_FOUND | TENANT_CLOSED | NO_SELECTOR | ADMIN_ONLY selector

@@ -6,10 +6,7 @@
 -- ARGV[1]   tenant_id        the caller's tenant, or empty for an operator
 -- ARGV[2]   subscription_id
 -- ARGV[3]   operation        operation name for the audit row
--- ARGV[4]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[5]   key_id           the calling API key, or empty
--- ARGV[6]   request_id
--- ARGV[7]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[4-7] origin           actor is api_key, admin or admin_on_behalf_of
 -- RETURNS   DELETED | NOT_FOUND | TENANT_CLOSED
 -- BOUND     one subscription
 -- EMITS     webhook.deleted

@@ -10,10 +10,7 @@
 -- ARGV[3]   replay_id
 -- ARGV[4]   waiting          the last delivery in each queue, as space-separated `partition ref` pairs, or empty
 -- ARGV[5]   waiting_ms       maximum time for which these count as waiting
--- ARGV[6]   actor            admin or admin_on_behalf_of
--- ARGV[7]   key_id           empty
--- ARGV[8]   request_id
--- ARGV[9]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[6-9] origin           actor is admin or admin_on_behalf_of
 -- ARGV[10]  events_queued
 -- ARGV[...] name and value pairs of the request
 -- RETURNS   FINISHED

@@ -3,10 +3,7 @@
 --
 -- KEYS[1]   webhook_security string, JSON
 -- ARGV[1]   config           the new text
--- ARGV[2]   actor            admin
--- ARGV[3]   key_id           empty for an operator
--- ARGV[4]   request_id
--- ARGV[5]   trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[2-5] origin           actor is admin
 -- RETURNS   SET
 -- BOUND     one text
 -- EMITS     nothing

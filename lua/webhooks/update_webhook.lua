@@ -9,10 +9,7 @@
 -- ARGV[5]   known_headers    same for the headers, or empty
 -- ARGV[6]   rotation_ms      how long the previous secret stays valid
 -- ARGV[7]   operation        operation name for the audit row
--- ARGV[8]   actor            api_key, admin or admin_on_behalf_of
--- ARGV[9]   key_id           the calling API key, or empty
--- ARGV[10]  request_id
--- ARGV[11]  trace            trace id and flags, source address, user agent: see lib/audit_log
+-- ARGV[8-11] origin           actor is api_key, admin or admin_on_behalf_of
 -- ARGV[...] field and value pairs of the record; an empty value removes the field
 -- RETURNS   UPDATED record{} | NOT_FOUND | TENANT_CLOSED | STALE | NO_SELECTOR | ADMIN_ONLY selector
 --           | TOO_MANY_MARKS limit:int

@@ -111,13 +111,20 @@ export function camelCase(name: string): string {
   return name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** The arguments that `ARGV[n-m] origin` stands for; see lua/lib/audit_row.lua. */
+const ORIGIN = ['actor', 'key_id', 'request_id', 'trace'];
+
 function numbered(text: string, kind: 'KEYS' | 'ARGV', name: string): string[] {
-  return [...text.matchAll(new RegExp(`^-- ${kind}\\[(\\d+)\\]\\s+(\\w+)`, 'gm'))].map((match, index) => {
-    if (Number(match[1]) !== index + 1) {
-      throw new Error(`${name}.lua: ${kind}[${match[1]}] is out of order in the header`);
+  const names: string[] = [];
+  const lines = text.matchAll(new RegExp(`^-- ${kind}\\[((\\d+)(?:-(\\d+))?)\\]\\s+(\\w+)`, 'gm'));
+  for (const [, place, first, last = first, word = ''] of lines) {
+    const isFirst = Number(first) === names.length + 1;
+    names.push(...(word === 'origin' ? ORIGIN : [word]));
+    if (!isFirst || Number(last) !== names.length) {
+      throw new Error(`${name}.lua: ${kind}[${place}] is out of order in the header`);
     }
-    return match[2] as string;
-  });
+  }
+  return names;
 }
 
 /**

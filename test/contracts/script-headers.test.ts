@@ -57,7 +57,15 @@ describe('the scripts are not assembled', () => {
     expect(() => parseHeader('probe', HEADER.replace('ARGV[1]', 'ARGV[0]'))).toThrow(
       'ARGV[0] is out of order',
     );
+    expect(() => parseHeader('probe', HEADER.replace('ARGV[1] b', 'ARGV[1-3] origin'))).toThrow(
+      'ARGV[1-3] is out of order',
+    );
   });
+});
+
+test('an origin in a header stands for four arguments', () => {
+  const { args } = parseHeader('probe', HEADER.replace('ARGV[1] b', 'ARGV[1-4] origin'));
+  expect(args).toEqual(['actor', 'key_id', 'request_id', 'trace']);
 });
 
 test('a text for EVAL has its shebang first, each part once, and no comments', () => {
