@@ -40,6 +40,8 @@ export {
   PROTOCOL_ERROR_CODES,
   QueryUnavailable,
   Refusal,
+  refusalIn,
+  type Refused,
   RUNTIME_ERROR_CODES,
   TENANT_LIMITS,
   tenantClosed,

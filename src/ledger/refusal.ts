@@ -25,9 +25,22 @@ export function invalidField(field: string, message: string): Refusal {
   return new Refusal('INVALID_REQUEST', message, { field });
 }
 
+/** The code, the message and the details of a refusal. */
+export type Refused = ConstructorParameters<typeof Refusal>;
+
 /** What stays as it is when its tenant is closed. */
-export function tenantClosed(what: string): Refusal {
-  return new Refusal('TENANT_CLOSED', `the tenant is closed; its ${what} can no longer change`);
+export function tenantClosed(what: string): Refused {
+  return ['TENANT_CLOSED', `the tenant is closed; its ${what} can no longer change`];
+}
+
+/** What each word of some scripts refuses. A word that is not in the table is a defect. */
+export function refusalIn<Word extends string>(
+  refusals: Readonly<Record<Word, Refused>>,
+  word: Word,
+  script: string,
+): Error {
+  const refused = refusals[word] as Refused | undefined;
+  return refused === undefined ? new Error(`${script} answered ${word}`) : new Refusal(...refused);
 }
 
 /** The body is compressed or otherwise encoded. HTTP has a status for that (RFC 9110, section 15.5.16), and the protocol no code. */

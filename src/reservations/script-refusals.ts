@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { type ErrorCode, Refusal, tenantClosed, TooBusy } from '../ledger/index.js';
+import { type ErrorCode, Refusal, type Refused, tenantClosed, TooBusy } from '../ledger/index.js';
 import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { RESERVATION_METRICS } from './reservations.metrics.js';
 
@@ -18,111 +18,93 @@ export interface RefusingReply {
   readonly stamp?: string;
 }
 
-type Describe = (reply: RefusingReply) => { message: string; details?: Record<string, unknown> };
+type Describe = (reply: RefusingReply) => Refused;
 
 const AT_SCOPE =
-  (words: string): Describe =>
-  ({ scope }) => ({
-    message: `${words} at scope ${scope}`,
-    ...(scope === undefined ? {} : { details: { scope } }),
-  });
+  (code: ErrorCode, words: string): Describe =>
+  ({ scope }) => [code, `${words} at scope ${scope}`, scope === undefined ? undefined : { scope }];
+
+/** A field of the request that the tenant's settings or policies do not allow. */
+const IN_FIELD =
+  (field: string, message: string): Describe =>
+  () => ['INVALID_REQUEST', message, { field }];
+
+const OUT_OF_FUNDS = AT_SCOPE('BUDGET_EXCEEDED', 'the remaining budget does not cover the amount');
 
 /** Says that funds are kept for a reserve that began to wait earlier. */
 export const EARLIER_WAITER = 'EARLIER_WAITER';
 
 /** The refusal for each status word of the reservation scripts. */
-const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
-  IDEMPOTENCY_MISMATCH: [
+const REFUSALS: Readonly<Record<string, Describe>> = {
+  IDEMPOTENCY_MISMATCH: () => [
     'IDEMPOTENCY_MISMATCH',
-    () => ({ message: 'this idempotency key was used before with a different request' }),
+    'this idempotency key was used before with a different request',
   ],
-  NOT_FOUND: ['NOT_FOUND', () => ({ message: 'there is no such reservation' })],
-  FORBIDDEN: ['FORBIDDEN', () => ({ message: 'the reservation belongs to another tenant' })],
-  TENANT_CLOSED: ['TENANT_CLOSED', () => ({ message: tenantClosed('reservations and budgets').message })],
-  TENANT_SUSPENDED: ['UNAUTHORIZED', () => ({ message: 'the API key is not valid' })],
-  RESERVATION_FINALIZED: [
+  NOT_FOUND: () => ['NOT_FOUND', 'there is no such reservation'],
+  FORBIDDEN: () => ['FORBIDDEN', 'the reservation belongs to another tenant'],
+  TENANT_CLOSED: () => tenantClosed('reservations and budgets'),
+  TENANT_SUSPENDED: () => ['UNAUTHORIZED', 'the API key is not valid'],
+  RESERVATION_FINALIZED: ({ state }) => [
     'RESERVATION_FINALIZED',
-    ({ state }) => ({ message: `the reservation is already ${state}`, details: { status: state } }),
+    `the reservation is already ${state}`,
+    { status: state },
   ],
-  RESERVATION_EXPIRED: ['RESERVATION_EXPIRED', () => ({ message: 'the reservation has expired' })],
-  MAX_EXTENSIONS_EXCEEDED: [
+  RESERVATION_EXPIRED: () => ['RESERVATION_EXPIRED', 'the reservation has expired'],
+  MAX_EXTENSIONS_EXCEEDED: ({ allowed }) => [
     'MAX_EXTENSIONS_EXCEEDED',
-    ({ allowed }) => ({
-      message: `the reservation has used all of its ${allowed} extensions`,
-      details: { max_extensions: allowed },
-    }),
+    `the reservation has used all of its ${allowed} extensions`,
+    { max_extensions: allowed },
   ],
-  BUDGET_FROZEN: ['BUDGET_FROZEN', AT_SCOPE('the budget is frozen')],
-  BUDGET_CLOSED: ['BUDGET_CLOSED', AT_SCOPE('the budget is closed')],
-  OVERDRAFT_LIMIT_EXCEEDED: ['OVERDRAFT_LIMIT_EXCEEDED', AT_SCOPE('the overdraft limit is exceeded')],
-  DEBT_OUTSTANDING: ['DEBT_OUTSTANDING', AT_SCOPE('debt is outstanding and no overdraft is allowed')],
-  BUDGET_EXCEEDED: [
+  BUDGET_FROZEN: AT_SCOPE('BUDGET_FROZEN', 'the budget is frozen'),
+  BUDGET_CLOSED: AT_SCOPE('BUDGET_CLOSED', 'the budget is closed'),
+  OVERDRAFT_LIMIT_EXCEEDED: AT_SCOPE('OVERDRAFT_LIMIT_EXCEEDED', 'the overdraft limit is exceeded'),
+  DEBT_OUTSTANDING: AT_SCOPE('DEBT_OUTSTANDING', 'debt is outstanding and no overdraft is allowed'),
+  BUDGET_EXCEEDED: (reply) =>
+    reply.window === undefined || reply.window === ''
+      ? OUT_OF_FUNDS(reply)
+      : [
+          'BUDGET_EXCEEDED',
+          `what remains in window ${reply.window} does not cover the amount at scope ${reply.scope}`,
+          { scope: reply.scope, window: reply.window },
+        ],
+  KEPT_FOR_WAITER: ({ scope }) => [
     'BUDGET_EXCEEDED',
-    (reply) =>
-      reply.window === undefined || reply.window === ''
-        ? AT_SCOPE('the remaining budget does not cover the amount')(reply)
-        : {
-            message: `what remains in window ${reply.window} does not cover the amount at scope ${reply.scope}`,
-            details: { scope: reply.scope, window: reply.window },
-          },
+    `what remains at scope ${scope} is kept for a reserve that waited longer`,
+    { scope, kept_for: EARLIER_WAITER },
   ],
-  KEPT_FOR_WAITER: [
-    'BUDGET_EXCEEDED',
-    ({ scope }) => ({
-      message: `what remains at scope ${scope} is kept for a reserve that waited longer`,
-      details: { scope, kept_for: EARLIER_WAITER },
-    }),
-  ],
-  ACTION_KIND_DENIED: [
+  ACTION_KIND_DENIED: ({ policyId }) => [
     'ACTION_KIND_DENIED',
-    ({ policyId }) => ({ message: `policy ${policyId} denies this kind of action` }),
+    `policy ${policyId} denies this kind of action`,
   ],
-  ACTION_KIND_NOT_ALLOWED: [
+  ACTION_KIND_NOT_ALLOWED: ({ policyId }) => [
     'ACTION_KIND_NOT_ALLOWED',
-    ({ policyId }) => ({ message: `policy ${policyId} does not allow this kind of action` }),
+    `policy ${policyId} does not allow this kind of action`,
   ],
-  ACTION_QUOTA_EXCEEDED: [
+  ACTION_QUOTA_EXCEEDED: ({ policyId, window, limit }) => [
     'ACTION_QUOTA_EXCEEDED',
-    ({ policyId, window, limit }) => ({
-      message: `the quota of ${limit} ${window} in policy ${policyId} is used up`,
-    }),
+    `the quota of ${limit} ${window} in policy ${policyId} is used up`,
   ],
-  OBSERVED_SET: [
+  OBSERVED_SET: IN_FIELD(
+    'observe_mode',
+    'reservations of a tenant in observe mode cannot be granted together; send each by itself, or with observe_mode ENFORCE',
+  ),
+  UNDECLARED_KIND: IN_FIELD(
+    'action.kind',
+    'action.kind is not registered: kinds that begin with custom. must be declared by the deployment',
+  ),
+  MISSING_RUN_ID: IN_FIELD(
+    'subject.dimensions.run_id',
+    'a quota counts by run, so subject.dimensions.run_id is required',
+  ),
+  INT64_OVERFLOW: ({ scope }) => [
     'INVALID_REQUEST',
-    () => ({
-      message:
-        'reservations of a tenant in observe mode cannot be granted together; send each by itself, or with observe_mode ENFORCE',
-      details: { field: 'observe_mode' },
-    }),
+    `the amount would overflow int64 in the budget at scope ${scope}`,
+    { field: 'amount', scope },
   ],
-  UNDECLARED_KIND: [
+  INVALID_POLICY: ({ overagePolicy }) => [
     'INVALID_REQUEST',
-    () => ({
-      message:
-        'action.kind is not registered: kinds that begin with custom. must be declared by the deployment',
-      details: { field: 'action.kind' },
-    }),
-  ],
-  MISSING_RUN_ID: [
-    'INVALID_REQUEST',
-    () => ({
-      message: 'a quota counts by run, so subject.dimensions.run_id is required',
-      details: { field: 'subject.dimensions.run_id' },
-    }),
-  ],
-  INT64_OVERFLOW: [
-    'INVALID_REQUEST',
-    ({ scope }) => ({
-      message: `the amount would overflow int64 in the budget at scope ${scope}`,
-      details: { field: 'amount', scope },
-    }),
-  ],
-  INVALID_POLICY: [
-    'INVALID_REQUEST',
-    ({ overagePolicy }) => ({
-      message: `the default overage policy '${overagePolicy}' is not one of REJECT, ALLOW_IF_AVAILABLE, ALLOW_WITH_OVERDRAFT`,
-      details: { field: 'overage_policy' },
-    }),
+    `the default overage policy '${overagePolicy}' is not one of REJECT, ALLOW_IF_AVAILABLE, ALLOW_WITH_OVERDRAFT`,
+    { field: 'overage_policy' },
   ],
 };
 
@@ -130,22 +112,16 @@ const REFUSALS: Readonly<Record<string, readonly [ErrorCode, Describe]>> = {
 export function refusalOf(reply: RefusingReply): Error {
   if (reply.status === 'RATE_LIMITED') {
     const { limit, allowed, retryMs = 0 } = reply;
-    return new TooBusy(
-      `the governing policy's ${limit} of ${allowed} is reached`,
-      Math.ceil(retryMs / 1000),
-      {
-        limit,
-        allowed,
-      },
-    );
+    const retryAfterS = Math.ceil(retryMs / 1000);
+    return new TooBusy(`the governing policy's ${limit} of ${allowed} is reached`, retryAfterS, {
+      limit,
+      allowed,
+    });
   }
-  const entry = REFUSALS[reply.status];
-  if (entry === undefined) {
-    return new Error(`a reservation script answered ${reply.status}`);
-  }
-  const [code, describe] = entry;
-  const { message, details } = describe(reply);
-  return stamped(new Refusal(code, message, details), reply);
+  const describe = REFUSALS[reply.status];
+  return describe === undefined
+    ? new Error(`a reservation script answered ${reply.status}`)
+    : stamped(new Refusal(...describe(reply)), reply);
 }
 
 /** Notes on a refusal when the script decided it, so that it can be attested. */

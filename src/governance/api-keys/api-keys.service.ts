@@ -7,7 +7,7 @@ import {
   mayActFor,
   type Tenants,
 } from '../../auth/index.js';
-import { DAY_MS, invalidField, oneLine, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { DAY_MS, oneLine, randomBase62, refusalIn, type Refused, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   apiKeyHashKey,
@@ -161,7 +161,7 @@ export class ApiKeysService {
       throw this.limits.refusal(reply);
     }
     if (reply.status !== 'CREATED') {
-      throw this.refusalOf(reply.status);
+      throw refusalOf(reply.status);
     }
     const { key_id, key_prefix, tenant_id, permissions, scope_filter, created_at, expires_at } = apiKeyOf(
       reply.record,
@@ -185,7 +185,7 @@ export class ApiKeysService {
     const tag = tagOfKeyId(keyId, this.redis.partitions);
     const fields = tag === undefined ? undefined : await this.records.read(apiKeyKey(tag, keyId));
     if (fields === undefined) {
-      throw this.refusalOf('NOT_FOUND');
+      throw refusalOf('NOT_FOUND');
     }
     return apiKeyOf(fields, this.redis.clock.nowMs());
   }
@@ -236,7 +236,7 @@ export class ApiKeysService {
   async update(keyId: string, request: ApiKeyUpdateDto, origin: Origin): Promise<ApiKey> {
     const tag = tagOfKeyId(keyId, this.redis.partitions);
     if (tag === undefined) {
-      throw this.refusalOf('NOT_FOUND');
+      throw refusalOf('NOT_FOUND');
     }
     const reply = await this.redis.scripts.call(
       'update_api_key',
@@ -244,7 +244,7 @@ export class ApiKeysService {
       { apiKeyId: keyId, channel: keyRevokedChannel(), ...origin, rest: fieldsToStore(request) },
     );
     if (reply.status !== 'UPDATED') {
-      throw this.refusalOf(reply.status);
+      throw refusalOf(reply.status);
     }
     this.verifier.forget(fieldOf(reply.record, 'secret_hash'));
     return apiKeyOf(reply.record, reply.nowMs);
@@ -257,7 +257,7 @@ export class ApiKeysService {
   async revoke(keyId: string, reason: string | undefined, origin: Origin): Promise<ApiKey> {
     const tag = tagOfKeyId(keyId, this.redis.partitions);
     if (tag === undefined) {
-      throw this.refusalOf('NOT_FOUND');
+      throw refusalOf('NOT_FOUND');
     }
     const reply = await this.redis.scripts.call(
       'revoke_api_key',
@@ -265,31 +265,23 @@ export class ApiKeysService {
       { apiKeyId: keyId, reason: oneLine(reason), channel: keyRevokedChannel(), ...origin },
     );
     if (reply.status !== 'REVOKED') {
-      throw this.refusalOf(reply.status);
+      throw refusalOf(reply.status);
     }
     this.verifier.forget(fieldOf(reply.record, 'secret_hash'));
     return apiKeyOf(reply.record, 0);
   }
-
-  private refusalOf(word: string): Error {
-    switch (word) {
-      case 'TENANT_NOT_FOUND':
-        return invalidField('tenant_id', 'tenant_id names no tenant');
-      case 'TENANT_CLOSED':
-        return tenantClosed('API keys');
-      case 'EXPIRES_IN_PAST':
-        return invalidField('expires_at', 'expires_at must be in the future');
-      case 'NOT_FOUND':
-        return new Refusal('NOT_FOUND', 'there is no such API key');
-      case 'ALREADY_REVOKED':
-        return new Refusal('KEY_REVOKED', 'the API key is already revoked');
-      case 'KEY_EXPIRED':
-        return new Refusal('KEY_EXPIRED', 'the API key has expired and can no longer change');
-      default:
-        return new Error(`an API key script answered ${word}`);
-    }
-  }
 }
+
+const REFUSALS: Readonly<Record<string, Refused>> = {
+  TENANT_NOT_FOUND: ['INVALID_REQUEST', 'tenant_id names no tenant', { field: 'tenant_id' }],
+  TENANT_CLOSED: tenantClosed('API keys'),
+  EXPIRES_IN_PAST: ['INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' }],
+  NOT_FOUND: ['NOT_FOUND', 'there is no such API key'],
+  ALREADY_REVOKED: ['KEY_REVOKED', 'the API key is already revoked'],
+  KEY_EXPIRED: ['KEY_EXPIRED', 'the API key has expired and can no longer change'],
+};
+
+const refusalOf = (word: string): Error => refusalIn(REFUSALS, word, 'an API key script');
 
 function permissionsText(permissions: readonly string[]): string {
   return JSON.stringify([...new Set(permissions)]);

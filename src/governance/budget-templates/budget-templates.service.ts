@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { invalidField, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { invalidField, randomBase62, refusalIn, type Refused, tenantClosed } from '../../ledger/index.js';
 import {
   budgetTemplateIndexKey,
   budgetTemplateKey,
@@ -174,29 +174,25 @@ function requireTemplateId(templateId: string): void {
 }
 
 function refusalOf(word: string, limit?: number): Error {
-  switch (word) {
-    case 'NOT_FOUND':
-      return new Refusal('NOT_FOUND', 'there is no such budget template');
-    case 'TENANT_NOT_FOUND':
-      return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' });
-    case 'TENANT_SUSPENDED':
-      return invalidField(
-        'tenant_id',
-        'the tenant is suspended; templates can only be created for active tenants',
-      );
-    case 'TENANT_CLOSED':
-      return tenantClosed('budget templates');
-    case 'OTHER_PATTERN':
-      return invalidField(
-        'scope_pattern',
-        'the scope_pattern and the unit of a template cannot change; delete it and create another one',
-      );
-    case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `a tenant can have at most ${limit} budget templates`, {
-        field: 'template_id',
-        limit,
-      });
-    default:
-      return new Error(`a budget template script answered ${word}`);
-  }
+  const refusals: Record<string, Refused> = {
+    NOT_FOUND: ['NOT_FOUND', 'there is no such budget template'],
+    TENANT_NOT_FOUND: ['TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' }],
+    TENANT_SUSPENDED: [
+      'INVALID_REQUEST',
+      'the tenant is suspended; templates can only be created for active tenants',
+      { field: 'tenant_id' },
+    ],
+    TENANT_CLOSED: tenantClosed('budget templates'),
+    OTHER_PATTERN: [
+      'INVALID_REQUEST',
+      'the scope_pattern and the unit of a template cannot change; delete it and create another one',
+      { field: 'scope_pattern' },
+    ],
+    TOO_MANY: [
+      'INVALID_REQUEST',
+      `a tenant can have at most ${limit} budget templates`,
+      { field: 'template_id', limit },
+    ],
+  };
+  return refusalIn(refusals, word, 'a budget template script');
 }

@@ -36,7 +36,7 @@ type Failed = Exclude<Decided<ScriptReply<'bulk_budget'>>, { status: 'SUCCEEDED'
 
 export const FAILURES: Readonly<Record<Failed, RowFailure>> = {
   NOT_FOUND: { error_code: 'NOT_FOUND', message: 'there is no such budget' },
-  TENANT_CLOSED: { error_code: 'TENANT_CLOSED', message: tenantClosed('budgets').message },
+  TENANT_CLOSED: { error_code: 'TENANT_CLOSED', message: tenantClosed('budgets')[1] },
   BUDGET_CLOSED: { error_code: 'INVALID_TRANSITION', message: 'the budget is closed' },
   BUDGET_FROZEN: { error_code: 'INVALID_TRANSITION', message: 'the budget is frozen' },
   BUDGET_EXCEEDED: { error_code: 'BUDGET_EXCEEDED', message: 'the amount exceeds the remaining budget' },

@@ -4,6 +4,8 @@ import {
   parseAmount,
   parseScopePath,
   Refusal,
+  refusalIn,
+  type Refused,
   tenantClosed,
   tenantOfScope,
   treeOrder,
@@ -166,20 +168,24 @@ export function requireUnit(unit: Unit, field: string, amount: { readonly unit: 
 }
 
 /** The refusals that all scripts which change a budget have in common. */
-export function budgetRefusal(word: string, scope: string, unit: Unit): Error {
-  const details = { scope, unit };
-  switch (word) {
-    case 'NOT_FOUND':
-      return new Refusal('BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, details);
-    case 'TENANT_CLOSED':
-      return tenantClosed('budgets');
-    case 'BUDGET_FROZEN':
-      return new Refusal('BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, details);
-    case 'BUDGET_CLOSED':
-      return new Refusal('BUDGET_CLOSED', `the budget at scope ${scope} is closed`, details);
-    case 'ALREADY_ACTIVE':
-      return new Refusal('DUPLICATE_RESOURCE', `the budget at scope ${scope} is already active`, details);
-    default:
-      return new Error(`a budget script answered ${word}`);
-  }
+export function budgetRefusal(
+  word: string,
+  scope: string,
+  unit: Unit,
+  others?: Record<string, Refused>,
+): Error {
+  const at = { scope, unit };
+  const refusals: Record<string, Refused> = {
+    NOT_FOUND: ['BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, at],
+    TENANT_CLOSED: tenantClosed('budgets'),
+    BUDGET_FROZEN: ['BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, at],
+    BUDGET_CLOSED: ['BUDGET_CLOSED', `the budget at scope ${scope} is closed`, at],
+    ALREADY_ACTIVE: ['DUPLICATE_RESOURCE', `the budget at scope ${scope} is already active`, at],
+    IDEMPOTENCY_MISMATCH: [
+      'IDEMPOTENCY_MISMATCH',
+      'this idempotency key was used before with a different request',
+    ],
+    ...others,
+  };
+  return refusalIn(refusals, word, 'a budget script');
 }

@@ -5,9 +5,7 @@ import {
   invalidField,
   oneLine,
   randomBase62,
-  Refusal,
   scopePrefixOf,
-  tenantClosed,
   tenantOfScope,
   type Unit,
 } from '../../ledger/index.js';
@@ -200,26 +198,22 @@ export class BudgetsService {
     scope: string,
     unit: Unit,
   ): Error {
-    switch (reply.status) {
-      case 'LIMIT_EXCEEDED':
-        return this.limits.refusal(reply);
-      case 'INVALID_PERIOD':
-        return periodRefusal(reply.reason);
-      case 'TENANT_NOT_FOUND':
-        return invalidField('scope', "the scope's tenant does not exist");
-      case 'TENANT_SUSPENDED':
-        return invalidField(
-          'scope',
-          'the tenant is suspended; budgets can only be created for active tenants',
-        );
-      case 'TENANT_CLOSED':
-        return tenantClosed('budgets');
-      case 'DUPLICATE':
-        return new Refusal('DUPLICATE_RESOURCE', `there is already a ${unit} budget at ${scope}`, {
-          scope,
-          unit,
-        });
+    if (reply.status === 'LIMIT_EXCEEDED') {
+      return this.limits.refusal(reply);
     }
+    if (reply.status === 'INVALID_PERIOD') {
+      return periodRefusal(reply.reason);
+    }
+    const at = { field: 'scope' };
+    return budgetRefusal(reply.status, scope, unit, {
+      TENANT_NOT_FOUND: ['INVALID_REQUEST', "the scope's tenant does not exist", at],
+      TENANT_SUSPENDED: [
+        'INVALID_REQUEST',
+        'the tenant is suspended; budgets can only be created for active tenants',
+        at,
+      ],
+      DUPLICATE: ['DUPLICATE_RESOURCE', `there is already a ${unit} budget at ${scope}`, { scope, unit }],
+    });
   }
 }
 

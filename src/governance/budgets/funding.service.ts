@@ -3,7 +3,7 @@ import type { Answer } from '../../answers/index.js';
 import type { Caller } from '../../auth/index.js';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { Reclaims } from '../../expiry/index.js';
-import { fingerprintOf, oneLine, parseAmount, Refusal, type Unit } from '../../ledger/index.js';
+import { fingerprintOf, oneLine, parseAmount, type Unit } from '../../ledger/index.js';
 import { budgetKey, idempotencyKey, Records, RedisService, type ScriptAnswer } from '../../redis/index.js';
 import { type Origin, stringifyJson, timeOf } from '../../wire/index.js';
 import type { BudgetFundingDto, BudgetFundingQueryDto, FundingOperation } from './budget.dto.js';
@@ -93,29 +93,13 @@ function fundingOf(
 }
 
 function refusalOf(word: string, scope: string, unit: Unit): Error {
-  const details = { scope, unit };
-  switch (word) {
-    case 'IDEMPOTENCY_MISMATCH':
-      return new Refusal(
-        'IDEMPOTENCY_MISMATCH',
-        'this idempotency key was used before with a different request',
-      );
-    case 'BUDGET_EXCEEDED':
-      return new Refusal(
-        'BUDGET_EXCEEDED',
-        `the amount exceeds the remaining budget at scope ${scope}`,
-        details,
-      );
-    case 'INT64_OVERFLOW':
-      return new Refusal(
-        'INVALID_REQUEST',
-        `the amount would overflow int64 in the budget at scope ${scope}`,
-        {
-          field: 'amount.amount',
-          ...details,
-        },
-      );
-    default:
-      return budgetRefusal(word, scope, unit);
-  }
+  const at = { scope, unit };
+  return budgetRefusal(word, scope, unit, {
+    BUDGET_EXCEEDED: ['BUDGET_EXCEEDED', `the amount exceeds the remaining budget at scope ${scope}`, at],
+    INT64_OVERFLOW: [
+      'INVALID_REQUEST',
+      `the amount would overflow int64 in the budget at scope ${scope}`,
+      { field: 'amount.amount', ...at },
+    ],
+  });
 }

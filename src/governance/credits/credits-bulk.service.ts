@@ -13,22 +13,14 @@ import {
 import { requireUtilizationRange } from '../budgets/budget-filter.js';
 import { creditTexts } from './credit.js';
 import type { CreditBulkDto } from './credit.dto.js';
-import { CreditsService, GRANT_REFUSALS } from './credits.service.js';
+import { CREDIT_ENDED, CreditsService, TOO_MANY_CREDITS } from './credits.service.js';
 
 type Failed = Exclude<ScriptReply<'grant_credit'>['status'], 'GRANTED'>;
 
-const failed = ({
-  code,
-  message,
-}: (typeof GRANT_REFUSALS)['CREDIT_ENDED' | 'TOO_MANY_CREDITS']): RowFailure => ({
-  error_code: code,
-  message,
-});
-
 export const GRANT_FAILURES: Readonly<Record<Failed, RowFailure>> = {
   ...FAILURES,
-  TOO_MANY_CREDITS: failed(GRANT_REFUSALS.TOO_MANY_CREDITS),
-  CREDIT_ENDED: failed(GRANT_REFUSALS.CREDIT_ENDED),
+  TOO_MANY_CREDITS: { error_code: 'INVALID_REQUEST', message: TOO_MANY_CREDITS },
+  CREDIT_ENDED: { error_code: 'INVALID_REQUEST', message: CREDIT_ENDED },
   IDEMPOTENCY_MISMATCH: {
     error_code: 'IDEMPOTENCY_MISMATCH',
     message: 'the budget has another credit of this key',

@@ -279,46 +279,24 @@ function inOrder(credits: readonly Credit[], burning: readonly string[]): Credit
   ];
 }
 
-/** The refusals of grants, which bulk actions have, too. */
-export const GRANT_REFUSALS = {
-  TOO_MANY_CREDITS: {
-    code: 'INVALID_REQUEST',
-    message: `a budget can have at most ${MOST_LIVE} credits that have not ended`,
-  },
-  CREDIT_ENDED: {
-    code: 'INVALID_REQUEST',
-    message: 'expires_at must be in the future, and after effective_at',
-  },
-  INT64_OVERFLOW: { code: 'INVALID_REQUEST', message: 'the amount would overflow int64 in the budget' },
-} as const;
+/** Refusals of grants, which bulk actions have, too. */
+export const TOO_MANY_CREDITS = `a budget can have at most ${MOST_LIVE} credits that have not ended`;
+export const CREDIT_ENDED = 'expires_at must be in the future, and after effective_at';
 
 function refusalOf(
   reply: ScriptReply<'grant_credit'> | ScriptReply<'void_credit'> | ScriptReply<'update_credit'>,
   scope: string,
   unit: Unit,
 ): Error {
-  switch (reply.status) {
-    case 'IDEMPOTENCY_MISMATCH':
-      return new Refusal(
-        'IDEMPOTENCY_MISMATCH',
-        'this idempotency key was used before with a different request',
-      );
-    case 'TOO_MANY_CREDITS':
-      return refused(reply.status, { limit: MOST_LIVE, scope, unit });
-    case 'CREDIT_ENDED':
-      return refused(reply.status, { field: 'expires_at' });
-    case 'INT64_OVERFLOW':
-      return refused(reply.status, { field: 'amount.amount', scope, unit });
-    case 'CREDIT_FINALIZED':
-      return new Refusal('RESERVATION_FINALIZED', `the credit has ended: it is ${reply.state}`, {
-        status: reply.state,
-      });
-    default:
-      return budgetRefusal(reply.status, scope, unit);
-  }
-}
-
-function refused(word: keyof typeof GRANT_REFUSALS, details: Record<string, unknown>): Refusal {
-  const { code, message } = GRANT_REFUSALS[word];
-  return new Refusal(code, message, details);
+  const [at, state] = [{ scope, unit }, 'state' in reply ? reply.state : undefined];
+  return budgetRefusal(reply.status, scope, unit, {
+    TOO_MANY_CREDITS: ['INVALID_REQUEST', TOO_MANY_CREDITS, { limit: MOST_LIVE, ...at }],
+    CREDIT_ENDED: ['INVALID_REQUEST', CREDIT_ENDED, { field: 'expires_at' }],
+    INT64_OVERFLOW: [
+      'INVALID_REQUEST',
+      'the amount would overflow int64 in the budget',
+      { field: 'amount.amount', ...at },
+    ],
+    CREDIT_FINALIZED: ['RESERVATION_FINALIZED', `the credit has ended: it is ${state}`, { status: state }],
+  });
 }

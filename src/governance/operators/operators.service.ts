@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Answer } from '../../answers/index.js';
 import { EVERYTHING, hashOfSecret, OperatorKeys, type OperatorRole } from '../../auth/index.js';
-import { invalidField, oneLine, randomBase62, Refusal } from '../../ledger/index.js';
+import { invalidField, oneLine, randomBase62, Refusal, type Refused } from '../../ledger/index.js';
 import {
   keyRevokedChannel,
   operatorIndexKey,
@@ -233,19 +233,12 @@ function newKey(): { secret: string; hash: string; prefix: string } {
   return { secret, hash: hashOfSecret(secret), prefix: secret.slice(0, SHOWN_LENGTH) };
 }
 
-function refusalOf(
-  word: 'NAME_TAKEN' | 'EXPIRES_IN_PAST' | 'NOT_FOUND' | 'ALREADY_REVOKED' | 'EXPIRED',
-): Refusal {
-  switch (word) {
-    case 'NAME_TAKEN':
-      return new Refusal('DUPLICATE_RESOURCE', 'there is or was an operator of this name', { field: 'name' });
-    case 'EXPIRES_IN_PAST':
-      return invalidField('expires_at', 'expires_at must be in the future');
-    case 'NOT_FOUND':
-      return new Refusal('NOT_FOUND', 'there is no such operator');
-    case 'EXPIRED':
-      return new Refusal('KEY_EXPIRED', 'the operator has expired; create another one');
-    case 'ALREADY_REVOKED':
-      return new Refusal('KEY_REVOKED', 'the operator is revoked for good; create another one');
-  }
-}
+const REFUSALS = {
+  NAME_TAKEN: ['DUPLICATE_RESOURCE', 'there is or was an operator of this name', { field: 'name' }],
+  EXPIRES_IN_PAST: ['INVALID_REQUEST', 'expires_at must be in the future', { field: 'expires_at' }],
+  NOT_FOUND: ['NOT_FOUND', 'there is no such operator'],
+  EXPIRED: ['KEY_EXPIRED', 'the operator has expired; create another one'],
+  ALREADY_REVOKED: ['KEY_REVOKED', 'the operator is revoked for good; create another one'],
+} satisfies Record<string, Refused>;
+
+const refusalOf = (word: keyof typeof REFUSALS): Refusal => new Refusal(...(REFUSALS[word] as Refused));

@@ -1,5 +1,5 @@
 import type { Answer } from '../../answers/index.js';
-import { invalidField, Refusal } from '../../ledger/index.js';
+import { invalidField, Refusal, type Refused } from '../../ledger/index.js';
 import { type Fields, readJson, stringifyJson } from '../../wire/index.js';
 import type { KnownKinds } from '../action-kinds/known-kinds.js';
 import type { ActionRulesDto } from './action-rules.dto.js';
@@ -72,17 +72,16 @@ function requireOneList({
   denied_action_kinds: denied,
 }: ActionRulesDto): void {
   if ((allowed?.length ?? 0) > 0 && (denied?.length ?? 0) > 0) {
-    throw bothLists();
+    throw new Refusal(...BOTH_LISTS);
   }
 }
 
 /** A policy either allows some kinds or denies some. */
-export function bothLists(): Refusal {
-  return invalidField(
-    'allowed_action_kinds',
-    'a policy cannot have both allowed_action_kinds and denied_action_kinds; send [] to clear one of them',
-  );
-}
+export const BOTH_LISTS: Refused = [
+  'INVALID_REQUEST',
+  'a policy cannot have both allowed_action_kinds and denied_action_kinds; send [] to clear one of them',
+  { field: 'allowed_action_kinds' },
+];
 
 function requireRunTtl(
   list: string,

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, listedTenant, requireTenantId, scopeAllowed } from '../../auth/index.js';
-import { invalidField, randomBase62, Refusal, tenantClosed } from '../../ledger/index.js';
+import { invalidField, randomBase62, refusalIn, type Refused, tenantClosed } from '../../ledger/index.js';
 import { TenantLimits } from '../../limits/index.js';
 import {
   codeOfTenant,
@@ -26,7 +26,7 @@ import {
 import { CHARGE_FIELD } from '../charge-on-expiry.dto.js';
 import { KnownKinds } from '../action-kinds/known-kinds.js';
 import {
-  bothLists,
+  BOTH_LISTS,
   hasActionQuotas,
   referencesKind,
   requireKnownKinds,
@@ -289,32 +289,24 @@ function leaseSettings(lease: ReservationTtlOverrideDto): Setting[] {
 }
 
 function refusalOf(word: string, limit?: number): Error {
-  switch (word) {
-    case 'NOT_FOUND':
-      return new Refusal('NOT_FOUND', 'there is no such policy');
-    case 'TENANT_NOT_FOUND':
-      return invalidField('scope_pattern', "the pattern's tenant does not exist");
-    case 'TENANT_SUSPENDED':
-      return invalidField(
-        'scope_pattern',
-        'the tenant is suspended; policies can only be created for active tenants',
-      );
-    case 'TENANT_CLOSED':
-      return tenantClosed('policies');
-    case 'DUPLICATE':
-      return new Refusal('DUPLICATE_RESOURCE', 'the tenant already has a policy with this name', {
-        field: 'name',
-      });
-    case 'INVALID_WINDOW':
-      return invalidField('effective_until', 'effective_from must be before effective_until');
-    case 'BOTH_LISTS':
-      return bothLists();
-    case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, {
-        field: 'scope_pattern',
-        limit,
-      });
-    default:
-      return new Error(`a policy script answered ${word}`);
-  }
+  const at = { field: 'scope_pattern' };
+  const refusals: Record<string, Refused> = {
+    NOT_FOUND: ['NOT_FOUND', 'there is no such policy'],
+    TENANT_NOT_FOUND: ['INVALID_REQUEST', "the pattern's tenant does not exist", at],
+    TENANT_SUSPENDED: [
+      'INVALID_REQUEST',
+      'the tenant is suspended; policies can only be created for active tenants',
+      at,
+    ],
+    TENANT_CLOSED: tenantClosed('policies'),
+    DUPLICATE: ['DUPLICATE_RESOURCE', 'the tenant already has a policy with this name', { field: 'name' }],
+    INVALID_WINDOW: [
+      'INVALID_REQUEST',
+      'effective_from must be before effective_until',
+      { field: 'effective_until' },
+    ],
+    BOTH_LISTS,
+    TOO_MANY: ['INVALID_REQUEST', `a pattern can have at most ${limit} active policies`, { ...at, limit }],
+  };
+  return refusalIn(refusals, word, 'a policy script');
 }

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type Caller, scopeAllowed } from '../../auth/index.js';
-import { invalidField, Refusal, tenantClosed } from '../../ledger/index.js';
+import { Refusal, refusalIn, type Refused, tenantClosed } from '../../ledger/index.js';
 import {
   Records,
   RedisService,
@@ -55,35 +55,29 @@ export function webhookRefusal(
   { status, selector = '', limit }: RefusedWebhook,
   limitedBy = 'thresholds.budget_utilization',
 ): Error {
-  switch (status) {
-    case 'NOT_FOUND':
-      return new Refusal('WEBHOOK_NOT_FOUND', 'there is no such webhook subscription');
-    case 'TENANT_NOT_FOUND':
-      return new Refusal('TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' });
-    case 'TENANT_CLOSED':
-      return tenantClosed('webhook subscriptions');
-    case 'NO_SELECTOR':
-      return invalidField('event_types', 'event_types and event_categories must not both be empty');
-    case 'ADMIN_ONLY':
-      return new Refusal(
-        'INVALID_REQUEST',
-        `a tenant's subscription can only receive budget, reservation and tenant events; ${selector} is for operators' subscriptions`,
-        { field: selector.includes('.') ? 'event_types' : 'event_categories', selector },
-      );
-    case 'TOO_MANY':
-      return new Refusal('INVALID_REQUEST', `an owner can have at most ${limit} webhook subscriptions`, {
-        limit,
-      });
-    case 'TOO_MANY_MARKS':
-      return new Refusal(
-        'INVALID_REQUEST',
-        `the active subscriptions of a tenant can use at most ${limit} thresholds of budgets beyond the defaults: different values of ` +
-          'thresholds.budget_utilization, and of used_amounts among their options',
-        { field: limitedBy, limit },
-      );
-    default:
-      return new Error(`a webhook script answered ${status}`);
-  }
+  const refusals: Record<string, Refused> = {
+    NOT_FOUND: ['WEBHOOK_NOT_FOUND', 'there is no such webhook subscription'],
+    TENANT_NOT_FOUND: ['TENANT_NOT_FOUND', 'there is no such tenant', { field: 'tenant_id' }],
+    TENANT_CLOSED: tenantClosed('webhook subscriptions'),
+    NO_SELECTOR: [
+      'INVALID_REQUEST',
+      'event_types and event_categories must not both be empty',
+      { field: 'event_types' },
+    ],
+    ADMIN_ONLY: [
+      'INVALID_REQUEST',
+      `a tenant's subscription can only receive budget, reservation and tenant events; ${selector} is for operators' subscriptions`,
+      { field: selector.includes('.') ? 'event_types' : 'event_categories', selector },
+    ],
+    TOO_MANY: ['INVALID_REQUEST', `an owner can have at most ${limit} webhook subscriptions`, { limit }],
+    TOO_MANY_MARKS: [
+      'INVALID_REQUEST',
+      `the active subscriptions of a tenant can use at most ${limit} thresholds of budgets beyond the defaults: different values of ` +
+        'thresholds.budget_utilization, and of used_amounts among their options',
+      { field: limitedBy, limit },
+    ],
+  };
+  return refusalIn(refusals, status, 'a webhook script');
 }
 
 /** A stored subscription that the caller may access. */
