@@ -98,13 +98,11 @@ export function requireFilter(filter: object, everything: string): void {
 
 const BULK_METRICS = {
   actions: {
-    kind: 'counter',
     name: 'holdfast_bulk_actions_total',
     help: 'Bulk actions: applied, resumed after an interruption, or replayed to a repeated request.',
     labels: ['operation', 'outcome'],
   },
   rows: {
-    kind: 'counter',
     name: 'holdfast_bulk_action_rows_total',
     help: 'Rows of bulk actions: succeeded, failed or skipped.',
     labels: ['operation', 'outcome'],

@@ -2,22 +2,18 @@ import type { MetricsTable } from '../telemetry/index.js';
 
 export const CONSOLE_METRICS = {
   snapshots: {
-    kind: 'counter',
     name: 'holdfast_console_snapshots_total',
     help: "Snapshots of the console's live figures, one a second while somebody looks.",
   },
   viewers: {
-    kind: 'gauge',
     name: 'holdfast_console_viewers',
     help: "Pages that follow the console's live figures.",
   },
   flushesLost: {
-    kind: 'counter',
     name: 'holdfast_activity_flushes_lost_total',
     help: "Seconds whose counts are missing in the console's graphs, because Redis did not take them.",
   },
   providerLogIns: {
-    kind: 'counter',
     name: 'holdfast_provider_log_ins_total',
     help: 'Log-ins to the console by the identity provider, by outcome: ok, refused (by the provider), no_role, no_tenant, unfinished, invalid or unavailable.',
     labels: ['outcome'],

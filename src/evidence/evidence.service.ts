@@ -18,19 +18,16 @@ export type EmitFailure = 'signing' | 'store' | 'limit';
 
 const EVIDENCE_METRICS = {
   issued: {
-    kind: 'counter',
     name: 'holdfast_evidence_issued_total',
     help: 'Envelopes issued, by artifact type; a replay issues one only where it is missing.',
     labels: ['artifact_type'],
   },
   failures: {
-    kind: 'counter',
     name: 'cycles_evidence_emit_failed_total',
     help: 'Outcomes answered without evidence, by artifact type and reason (signing, store, limit).',
     labels: ['artifact_type', 'reason'],
   },
   reads: {
-    kind: 'counter',
     name: 'holdfast_evidence_reads_total',
     help: 'Reads of envelopes by outcome (found, missing, damaged).',
     labels: ['outcome'],

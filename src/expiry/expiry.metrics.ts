@@ -6,37 +6,31 @@ export const LATENESS_BUCKETS = [0.005, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 /** Expiries from every source: the sweeper, operations that find an overdue hold, and operators' cleanups. */
 export const EXPIRY_METRICS = {
   expired: {
-    kind: 'counter',
     name: 'cycles_reservations_expired_total',
     help: 'Reservations that expired and gave their hold back, less what they cost.',
     labels: ['tenant'],
   },
   quarantined: {
-    kind: 'counter',
     name: 'cycles_reservations_quarantined_total',
     help: 'Reservations whose record cannot be settled, taken out of the sweep for an operator.',
     labels: ['tenant', 'reason'],
   },
   outcomes: {
-    kind: 'counter',
     name: 'holdfast_expiry_outcomes_total',
     help: 'Candidates judged, by outcome: EXPIRED, SKIP, NOT_FOUND, QUARANTINED, ERROR. The detail is the reason of a skip, or charged for an expiry that cost something.',
     labels: ['source', 'outcome', 'detail'],
   },
   lateness: {
-    kind: 'histogram',
     name: 'holdfast_expiry_lateness_seconds',
     help: 'How long after its reclaim deadline a hold was given back.',
     buckets: LATENESS_BUCKETS,
   },
   decisions: {
-    kind: 'counter',
     name: 'holdfast_quarantine_decisions_total',
     help: "Operators' decisions on reservations in quarantine, and what came of them.",
     labels: ['action', 'outcome'],
   },
   reconciled: {
-    kind: 'counter',
     name: 'holdfast_reconciled_total',
     help: 'Live reservations that the reconciler put back into their index of deadlines, TTL or cleanup, by what was wrong: MISSING or MISPLACED.',
     labels: ['found'],
@@ -46,82 +40,67 @@ export const EXPIRY_METRICS = {
 /** The sweeper itself. */
 export const SWEEP_METRICS = {
   age: {
-    kind: 'gauge',
     name: 'holdfast_sweep_age_seconds',
     help: 'How long ago the last sweep without a failure ended.',
     acrossWorkers: 'max',
   },
   lastSuccess: {
-    kind: 'gauge',
     name: 'holdfast_sweep_last_success_timestamp_seconds',
     help: 'When the last sweep without a failure ended, by the time of Redis.',
     acrossWorkers: 'min',
   },
   pages: {
-    kind: 'counter',
     name: 'holdfast_sweep_pages_total',
     help: 'Pages of due holds that were read.',
   },
   cuts: {
-    kind: 'counter',
     name: 'holdfast_sweep_cut_total',
     help: 'Sweeps that their time budget ended before everything due was judged.',
   },
   late: {
-    kind: 'counter',
     name: 'holdfast_sweep_late_total',
     help: 'Sweeps that found a hold more than 250 ms after its deadline, and then did not make way for requests.',
   },
   pauses: {
-    kind: 'counter',
     name: 'holdfast_sweep_pauses_total',
     help: 'Pauses of sweeps that left time to requests.',
   },
   leaseChanges: {
-    kind: 'counter',
     name: 'holdfast_sweep_lease_changes_total',
     help: 'Leases of partitions that this instance took, lost to another, or let go.',
     labels: ['change'],
   },
   restarts: {
-    kind: 'counter',
     name: 'holdfast_sweep_restarts_total',
     help: 'Times that the sweep was found stuck and restarted.',
   },
   leases: {
-    kind: 'gauge',
     name: 'holdfast_sweep_leases_held',
     help: 'Partitions that this instance sweeps.',
   },
   instances: {
-    kind: 'gauge',
     name: 'holdfast_sweep_instances',
     help: 'Instances that share the sweep, as this one sees it.',
     acrossWorkers: 'max',
   },
   backlog: {
-    kind: 'gauge',
     name: 'holdfast_sweep_backlog',
     help: 'Holds in the partitions of this instance that are due and not yet expired.',
   },
   oldestDue: {
-    kind: 'gauge',
     name: 'holdfast_sweep_oldest_due_seconds',
     help: 'How long the oldest of them has been due.',
     acrossWorkers: 'max',
   },
   quarantined: {
-    kind: 'gauge',
     name: 'holdfast_quarantine_entries',
     help: 'Reservations in quarantine, in the partitions of this instance.',
   },
   awaitingCleanup: {
-    kind: 'gauge',
     name: 'holdfast_cleanup_awaiting',
     help: 'Reservations under MANUAL_CLEANUP whose grace is over, in the partitions of this instance.',
   },
   oldestAwaiting: {
-    kind: 'gauge',
     name: 'holdfast_cleanup_oldest_seconds',
     help: 'How long ago the grace of the oldest of them ended.',
     acrossWorkers: 'max',

@@ -2,36 +2,30 @@ import type { MetricsTable } from '../telemetry/index.js';
 
 export const HTTP_METRICS = {
   unexpectedErrors: {
-    kind: 'counter',
     name: 'holdfast_unexpected_errors_total',
     help: 'Requests and background work that failed unexpectedly; each has one error line in the log.',
   },
   ready: {
-    kind: 'gauge',
     name: 'holdfast_ready',
     help: '1 while readiness is green.',
     acrossWorkers: 'min',
   },
   redisUp: {
-    kind: 'gauge',
     name: 'holdfast_redis_up',
     help: '1 while Redis answers this instance, does not evict and is not full.',
     acrossWorkers: 'min',
   },
   warnings: {
-    kind: 'gauge',
     name: 'holdfast_warning',
     help: '1 for each warning of readiness, by its code.',
     labels: ['code'],
     acrossWorkers: 'max',
   },
   largeBodyPauses: {
-    kind: 'counter',
     name: 'holdfast_large_body_pauses_total',
     help: 'Pauses of requests with large bodies, because these had used up their share of the time.',
   },
   largeBodiesRefused: {
-    kind: 'counter',
     name: 'holdfast_large_bodies_refused_total',
     help: 'Requests with large bodies refused with 429, because they had waited too long for their turn.',
   },

@@ -36,18 +36,15 @@ const MAX_LOGGED_TENANTS = 10;
 
 const LIMIT_METRICS = {
   refusals: {
-    kind: 'counter',
     name: 'holdfast_tenant_limit_refusals_total',
     help: 'Requests refused because their tenant had reached a limit, by limit.',
     labels: ['limit'],
   },
   repairs: {
-    kind: 'counter',
     name: 'holdfast_live_counts_repaired_total',
     help: 'Wrong counts of live reservations that the reconciler corrected.',
   },
   near: {
-    kind: 'gauge',
     name: 'holdfast_tenants_near_limit',
     help: "Tenants that use at least four fifths of a limit, by limit, as of this instance's last full pass.",
     labels: ['limit'],

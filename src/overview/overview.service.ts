@@ -53,7 +53,6 @@ export interface Overview {
 
 const OVERVIEW_METRICS = {
   overviews: {
-    kind: 'counter',
     name: 'holdfast_overviews_total',
     help: 'Overviews by their figures: fresh, from an earlier count, or none yet.',
     labels: ['figures'],

@@ -83,23 +83,19 @@ function ignoreClosedChannel(): void {}
 
 const GROUP_METRICS = {
   replaced: {
-    kind: 'counter',
     name: 'holdfast_workers_replaced_total',
     help: 'Worker processes that were replaced, because they ended by themselves or hung.',
     labels: ['why'],
   },
   missed: {
-    kind: 'counter',
     name: 'holdfast_worker_reports_missed_total',
     help: 'Times that a worker did not report its metrics in time. Its last known counts stand in for them.',
   },
   serving: {
-    kind: 'gauge',
     name: 'holdfast_workers_serving',
     help: 'Worker processes that answer requests.',
   },
   started: {
-    kind: 'gauge',
     name: 'process_start_time_seconds',
     help: 'Start time of the parent process since unix epoch in seconds.',
     acrossWorkers: 'min',

@@ -31,7 +31,6 @@ export const APPLICATION = 'cycles-protocol-service';
 
 const PROCESS_METRICS = {
   heapLimit: {
-    kind: 'gauge',
     name: 'nodejs_heap_size_limit_bytes',
     help: 'Heap at which Node.js gives up; see --max-old-space-size.',
     acrossWorkers: 'max',

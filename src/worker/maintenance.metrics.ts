@@ -5,20 +5,17 @@ const OF_RUN = ['job', 'outcome'] as const;
 /** Runs of scheduled work, under the names that existing dashboards use. Problems with a job's lease are outcomes, too. */
 export const MAINTENANCE_METRICS = {
   runs: {
-    kind: 'counter',
     name: 'cycles_maintenance_runs_total',
     help: 'Runs of scheduled work by outcome.',
     labels: OF_RUN,
   },
   durations: {
-    kind: 'histogram',
     name: 'cycles_maintenance_duration_seconds',
     help: 'How long runs of scheduled work took.',
     labels: OF_RUN,
     buckets: [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 30],
   },
   trimmed: {
-    kind: 'counter',
     name: 'holdfast_index_entries_trimmed_total',
     help: 'Index entries removed because their records are gone.',
   },

@@ -100,7 +100,7 @@ test('process metrics are present', async () => {
 
 test('a blank label is UNKNOWN, and the tenant label disappears when it is switched off', async () => {
   const table = {
-    probes: { kind: 'counter', name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] },
+    probes: { name: 'probe_total', help: 'For this test.', labels: ['tenant', 'decision'] },
   } as const;
   app.app.get(MetricsRegistry).of(table).probes.inc({ tenant: '', decision: 'ALLOW' });
   expect((await scrape()).text).toContain(

@@ -3,10 +3,10 @@ import { MetricsRegistry } from '../../src/telemetry/metrics-registry.js';
 import type { MetricsTable } from '../../src/telemetry/metrics-table.js';
 
 const TABLE = {
-  probes: { kind: 'counter', name: 'probes_total', help: 'Probes.', labels: ['tenant', 'outcome'] },
-  runs: { kind: 'counter', name: 'probe_runs_total', help: 'Runs.' },
-  depth: { kind: 'gauge', name: 'probe_depth', help: 'Depth.', acrossWorkers: 'max' },
-  seconds: { kind: 'histogram', name: 'probe_seconds', help: 'Durations.', buckets: [1, 5] },
+  probes: { name: 'probes_total', help: 'Probes.', labels: ['tenant', 'outcome'] },
+  runs: { name: 'probe_runs_total', help: 'Runs.' },
+  depth: { name: 'probe_depth', help: 'Depth.', acrossWorkers: 'max' },
+  seconds: { name: 'probe_seconds', help: 'Durations.', buckets: [1, 5] },
 } as const satisfies MetricsTable;
 
 let metrics: MetricsRegistry;

@@ -6,7 +6,6 @@ import { Tracing } from './tracing.js';
 
 const TRACING_METRICS = {
   spans: {
-    kind: 'counter',
     name: 'holdfast_trace_spans_total',
     help: 'Spans of traces by what became of them: exported, failed (the collector did not take them) or dropped (too many waited).',
     labels: ['outcome'],
