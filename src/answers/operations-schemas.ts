@@ -197,7 +197,10 @@ export const SWEEPER_SCHEMAS = {
   CleanupReport: object(
     {
       dry_run: FLAG,
-      examined: COUNT,
+      examined: {
+        ...COUNT,
+        description: 'How many reservations whose grace is over were looked at; for one tenant, of its own.',
+      },
       outcomes: { ...mapOf(COUNT), description: 'How many reservations had each outcome.' },
       reservations: list(
         object(

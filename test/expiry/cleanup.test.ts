@@ -247,13 +247,18 @@ describe('POST /ops/reservations/cleanup', () => {
       resource_type: 'reservation',
       metadata: { actor_type: 'admin', tenant_id: tenant.id, reason: 'INC-7' },
     });
-    // A walk also examines what another tenant of the same partition left waiting.
-    const isShared = on.holds.tagOfTenant(tenant.id) === on.holds.tagOfTenant(other.id);
-    expect(await cleaned({ tenant_id: tenant.id })).toMatchObject({
-      examined: isShared ? 1 : 0,
-      outcomes: {},
-      has_more: false,
-    });
+  });
+
+  test('examines, of one tenant, only its own: others in its partition are not told', async () => {
+    const tenant = await newTenant();
+    let beside = await newTenant();
+    while (on.holds.tagOfTenant(beside.id) !== on.holds.tagOfTenant(tenant.id)) {
+      beside = await newTenant();
+    }
+    await waiting(beside, 2);
+    expect(await cleaned({ tenant_id: tenant.id })).toMatchObject({ examined: 0, has_more: false });
+    expect((await cleaned({ all_tenants: true, dry_run: true })).examined).toBeGreaterThanOrEqual(2);
+    expect(await cleaned({ tenant_id: beside.id })).toMatchObject({ examined: 2, outcomes: { EXPIRED: 2 } });
   });
 
   test('takes those of all tenants on request, previews what it would do, and waits as long as requested', async () => {

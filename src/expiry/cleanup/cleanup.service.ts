@@ -110,7 +110,7 @@ export class CleanupService {
       do {
         if (reservations.length >= limit || examined >= MOST_EXAMINED) {
           const next = { value: partition, id: place.join(' ').trim() };
-          return { ...reportOf(dryRun, examined, reservations), ...pageEnd(query, next) };
+          return { ...reportOf(request, examined, reservations), ...pageEnd(query, next) };
         }
         const run = await this.run(partition, place, Math.min(CALL_SIZE, limit - reservations.length), {
           request,
@@ -121,7 +121,7 @@ export class CleanupService {
         place = run.place;
       } while (place[0] !== '');
     }
-    return { ...reportOf(dryRun, examined, reservations), has_more: false };
+    return { ...reportOf(request, examined, reservations), has_more: false };
   }
 
   /** The partitions to walk, from first to last. */
@@ -230,8 +230,9 @@ function rowOf(
   }
 }
 
+/** Of one tenant, what was examined are its own: an operator who is confined to it may not know how many others have. */
 function reportOf(
-  dryRun: boolean,
+  { tenant_id: tenantId, dry_run: dryRun = false }: CleanupDto,
   examined: number,
   reservations: readonly CleanedReservation[],
 ): Omit<CleanupReport, 'has_more'> {
@@ -239,5 +240,10 @@ function reportOf(
   for (const { outcome } of reservations) {
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   }
-  return { dry_run: dryRun, examined, outcomes, reservations };
+  return {
+    dry_run: dryRun,
+    examined: tenantId === undefined ? examined : reservations.length,
+    outcomes,
+    reservations,
+  };
 }
