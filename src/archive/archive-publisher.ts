@@ -4,7 +4,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Turn, Worker } from '../worker/index.js';
 import { type ArchiveFolder, type ArchiveGap, dayOf, type Published } from './archive-folder.js';
 import { ARCHIVE_METRICS } from './archive.metrics.js';
@@ -27,7 +27,7 @@ const GAPS_NAMED = 10;
  */
 @Injectable()
 export class ArchivePublisher implements OnModuleInit {
-  private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
+  private readonly counts = this.metrics.of(ARCHIVE_METRICS);
   private keeper: StagingKeeper | undefined;
   private named = '';
 
@@ -35,12 +35,10 @@ export class ArchivePublisher implements OnModuleInit {
     private readonly archiver: ArchiverService,
     private readonly redis: RedisService,
     private readonly worker: Worker,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(ARCHIVE_METRICS);
-  }
+  ) {}
 
   onModuleInit(): void {
     if (this.config.archiveDir !== undefined) {

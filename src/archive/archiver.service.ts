@@ -4,7 +4,6 @@ import { archiveInstancesKey, archiveLeaseKey, archiveReportsKey, RedisService }
 import {
   type HealthReport,
   type HealthWarning,
-  type Instruments,
   LOGGER,
   type Logger,
   MetricsRegistry,
@@ -50,7 +49,7 @@ export class ArchiverService implements Job, OnModuleInit {
   readonly leases: PartitionLeases<ArchivePartition>;
   /** Undefined until the folder is known to be this ledger's. */
   open: OpenArchive | undefined;
-  private readonly counts: Instruments<typeof ARCHIVE_METRICS>;
+  private readonly counts = this.metrics.of(ARCHIVE_METRICS);
   private archiver: StreamArchiver | undefined;
   private epochs: ArchiveEpochs | undefined;
   /** What is wrong now, by the step that found it. */
@@ -61,11 +60,10 @@ export class ArchiverService implements Job, OnModuleInit {
   constructor(
     private readonly redis: RedisService,
     private readonly worker: Worker,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.counts = metrics.of(ARCHIVE_METRICS);
     this.thread = new ParquetThread(() => this.counts.failures.inc({ step: 'thread' }));
     const leaseMs = config.archiveLeaseMs;
     this.leases = new PartitionLeases(redis, logger, {

@@ -232,15 +232,13 @@ function wholeOf(text: string | undefined): bigint | undefined {
 /** GET /ops/reservations/{id}: the full history of a reservation, whatever its state. */
 @Injectable()
 export class HistoryService {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.auditRetentionMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.retentionMs = config.auditRetentionMs;
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /** Expires an overdue hold. @throws Refusal NOT_FOUND */
   async get(reservationId: string, trace: RequestTrace): Promise<object> {

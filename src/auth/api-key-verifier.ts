@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Refusal } from '../ledger/index.js';
 import { apiKeyHashKey, apiKeyKey, RedisService, StoreUnavailable, tagOfKeySecret } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import type { TenantCaller } from './caller.js';
 import { AUTH_METRICS } from './auth.metrics.js';
 import { type Found, KeyAnswers } from './key-answers.js';
@@ -93,18 +93,16 @@ export function hashOfSecret(secret: string): string {
  */
 @Injectable()
 export class ApiKeyVerifier {
-  private readonly counts: Instruments<typeof AUTH_METRICS>;
+  private readonly counts = this.metrics.of(AUTH_METRICS);
   private readonly answers = new KeyAnswers<TenantCaller, AuthFailure>();
   private cannotNoteUses = false;
 
   constructor(
     private readonly redis: RedisService,
     private readonly attempts: AuthAttempts,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(AUTH_METRICS);
-  }
+  ) {}
 
   /**
    * The caller if the key is cached, else a promise of it.

@@ -2,13 +2,7 @@ import { hash } from 'node:crypto';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { fingerprintOf, invalidField, Refusal, TooManyMatched } from '../ledger/index.js';
 import { bulkActionKey, RedisService, StoreUnavailable, SYSTEM_OWNER, tagOfTenant } from '../redis/index.js';
-import {
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-  type MetricsTable,
-} from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry, type MetricsTable } from '../telemetry/index.js';
 import { IsInt, Length, Optional, type Origin, stringifyJson } from '../wire/index.js';
 
 /** The members that the requests of all bulk actions have in common, beside `filter` and `action`. */
@@ -116,15 +110,13 @@ const BULK_METRICS = {
  */
 @Injectable()
 export class BulkActions {
-  private readonly counts: Instruments<typeof BULK_METRICS>;
+  private readonly counts = this.metrics.of(BULK_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     @Inject(LOGGER) private readonly logger: Logger,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(BULK_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * @returns the JSON of the response, the same for every retry within 15 minutes

@@ -13,15 +13,15 @@ const TIME_BUDGET_MS = 20_000;
  */
 @Injectable()
 export class Advance {
-  private readonly tags: readonly string[];
+  private readonly tags: readonly string[] = Array.from({ length: this.redis.partitions }, (_, partition) =>
+    tagOfPartition(partition),
+  );
 
   constructor(
     private readonly redis: RedisService,
     private readonly expiry: ExpiryService,
     private readonly rollovers: BudgetRollovers,
-  ) {
-    this.tags = Array.from({ length: redis.partitions }, (_, partition) => tagOfPartition(partition));
-  }
+  ) {}
 
   /** Ends when the clock has reached its target, or after 20 s. */
   async run(): Promise<void> {

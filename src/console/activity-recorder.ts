@@ -13,7 +13,7 @@ import {
   SYSTEM_OWNER,
   tagOfPartition,
 } from '../redis/index.js';
-import { type Activity, type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { type Activity, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { CONSOLE_METRICS } from './console.metrics.js';
 import type { MemorySample } from './page-answers.js';
 
@@ -39,7 +39,7 @@ export type SlotCounts = ReadonlyMap<Activity, number>;
  */
 @Injectable()
 export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
+  private readonly counts = this.metrics.of(CONSOLE_METRICS);
   private timer: NodeJS.Timeout | undefined;
   private flushing: Promise<void> | undefined;
   private sampledAt = 0;
@@ -50,9 +50,7 @@ export class ActivityRecorder implements OnApplicationBootstrap, BeforeApplicati
     private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(CONSOLE_METRICS);
-  }
+  ) {}
 
   onApplicationBootstrap(): void {
     if (this.config.recordActivity) {

@@ -10,7 +10,7 @@ import {
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { Refusal } from '../ledger/index.js';
 import { RedisService } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type BegunLogIn, LOG_IN_LIFETIME_MS } from './log-in-cookie.js';
 import { CONSOLE_METRICS } from './console.metrics.js';
 import { actorOf, claimAt, roleIn, tenantsIn } from './provider-claims.js';
@@ -37,18 +37,16 @@ type Settings = Required<Pick<HoldfastConfig, 'oidcIssuer' | 'oidcClientId' | 'o
  */
 @Injectable()
 export class IdentityProvider {
-  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
+  private readonly counts = this.metrics.of(CONSOLE_METRICS);
   private discovered:
     { readonly server: Promise<OpenIdClient.ServerMetadata>; readonly at: number } | undefined;
 
   constructor(
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(CONSOLE_METRICS);
-  }
+  ) {}
 
   get isConfigured(): boolean {
     return this.config.oidcIssuer !== undefined;

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { Injectable } from '@nestjs/common';
 import { OperatorKeys } from '../auth/index.js';
-import { type Instruments, MetricsRegistry, ShutdownState } from '../telemetry/index.js';
+import { MetricsRegistry, ShutdownState } from '../telemetry/index.js';
 import { stringifyJson } from '../wire/index.js';
 import { LiveFigures } from './live-figures.js';
 import { CONSOLE_METRICS } from './console.metrics.js';
@@ -23,7 +23,7 @@ interface Viewer {
 @Injectable()
 export class LiveFeed {
   private readonly viewers = new Set<Viewer>();
-  private readonly counts: Instruments<typeof CONSOLE_METRICS>;
+  private readonly counts = this.metrics.of(CONSOLE_METRICS);
   private timer: NodeJS.Timeout | undefined;
   private latest: string | undefined;
   private isComputing = false;
@@ -31,11 +31,10 @@ export class LiveFeed {
 
   constructor(
     private readonly figures: LiveFigures,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     shutdown: ShutdownState,
     operators: OperatorKeys,
   ) {
-    this.counts = metrics.of(CONSOLE_METRICS);
     this.counts.viewers.readFrom(() => this.viewers.size);
     operators.onChange(() => this.viewers.forEach((viewer) => this.checkSession(viewer)));
     shutdown.onShutdown(() => {

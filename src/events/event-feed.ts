@@ -11,7 +11,7 @@ import {
   tagOf,
   tenantEventsKey,
 } from '../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { EXAMINED_A_PAGE, mergedPage, type Batch } from '../wire/index.js';
 import { type CyclesEvent, eventIdOf, eventOrder, type EventPlace, toEvent } from './event.js';
 import { EVENT_METRICS } from './events.metrics.js';
@@ -141,14 +141,12 @@ export interface EventPage {
  */
 @Injectable()
 export class EventFeed {
-  private readonly counts: Instruments<typeof EVENT_METRICS>;
+  private readonly counts = this.metrics.of(EVENT_METRICS);
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(EVENT_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /** @param maxExamined the most entries to examine; merging partitions may examine a few more. @throws StoreUnavailable */
   async page(

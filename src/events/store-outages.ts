@@ -5,7 +5,7 @@ import {
   type OnApplicationBootstrap,
 } from '@nestjs/common';
 import { eventLogKey, RedisService, storeOutageKey, tagOfPartition } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { EVENT_METRICS } from './events.metrics.js';
 
 const TAG = tagOfPartition(0);
@@ -13,16 +13,14 @@ const TAG = tagOfPartition(0);
 /** Emits an event for each outage of Redis once it is back. Of several instances, one does. If none survived, there is no event. */
 @Injectable()
 export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationShutdown {
-  private readonly counts: Instruments<typeof EVENT_METRICS>;
+  private readonly counts = this.metrics.of(EVENT_METRICS);
   private emitting: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(EVENT_METRICS);
-  }
+  ) {}
 
   onApplicationBootstrap(): void {
     this.redis.onOutage((outageMs) => {

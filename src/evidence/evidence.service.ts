@@ -5,7 +5,6 @@ import { evidenceKey, orStoreError, ownedKey, RedisService, tagOfEvidenceId } fr
 import {
   HealthContributors,
   type HealthReport,
-  type Instruments,
   LOGGER,
   type Logger,
   MetricsRegistry,
@@ -62,7 +61,7 @@ export interface Outcome {
 /** Issues, keeps and serves signed evidence of what operations answered. */
 @Injectable()
 export class EvidenceService implements OnModuleInit {
-  private readonly counts: Instruments<typeof EVIDENCE_METRICS>;
+  private readonly counts = this.metrics.of(EVIDENCE_METRICS);
   private readonly serverId: string | undefined;
   private readonly signer: Signer | undefined;
   private readonly retentionMs: number;
@@ -71,13 +70,12 @@ export class EvidenceService implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly health: HealthContributors,
     @Inject(CONFIG) config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     const { evidenceServerId, evidenceKeys } = config;
-    this.counts = metrics.of(EVIDENCE_METRICS);
     this.serverId = evidenceServerId;
     this.signer =
       evidenceServerId === undefined || evidenceKeys === undefined

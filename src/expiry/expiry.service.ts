@@ -1,6 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
-import { type HealthReport, type Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { type HealthReport, MetricsRegistry } from '../telemetry/index.js';
 import { Worker, type Job, type Turn, type TurnReport } from '../worker/index.js';
 import type { DrainReport } from './drain-run.js';
 import { PartitionDrain } from './partition-drain.js';
@@ -26,7 +26,7 @@ export class ExpiryService implements OnModuleInit, Job {
   readonly name = 'reservation_expiry';
   readonly role = 'sweeper';
   readonly afterErrorMs: number;
-  private readonly counts: Instruments<typeof SWEEP_METRICS>;
+  private readonly counts = this.metrics.of(SWEEP_METRICS);
   private readonly history = new SweepHistory();
   private lastBeat: { readonly redisMs: number; readonly at: number } | undefined;
   private beatFailed = false;
@@ -36,12 +36,11 @@ export class ExpiryService implements OnModuleInit, Job {
   constructor(
     private readonly leases: SweepLeases,
     private readonly pages: PartitionDrain,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
   ) {
     this.afterErrorMs = config.sweepIntervalMs;
-    this.counts = metrics.of(SWEEP_METRICS);
     // Read at each scrape, so that it also grows while the sweep is stuck.
     this.counts.age.readFrom(() => (config.roles.has('sweeper') ? this.history.ageMs() / 1000 : 0));
   }

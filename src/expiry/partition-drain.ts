@@ -41,9 +41,9 @@ const USUAL_WAIT_MS = 2;
  */
 @Injectable()
 export class PartitionDrain {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.auditRetentionMs;
   /** Milliseconds of pause per millisecond of work. */
-  private readonly pauseRatio: number;
+  private readonly pauseRatio: number = 100 / this.config.sweepTimeShare - 1;
 
   constructor(
     private readonly redis: RedisService,
@@ -51,10 +51,7 @@ export class PartitionDrain {
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly tracing: Tracing,
-  ) {
-    this.retentionMs = config.auditRetentionMs;
-    this.pauseRatio = 100 / config.sweepTimeShare - 1;
-  }
+  ) {}
 
   /** Never rejects: failures are counted, logged, and left for the next pass. */
   async run(partitions: readonly SweepPartition[], pass: Pass): Promise<DrainReport> {

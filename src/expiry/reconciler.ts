@@ -3,7 +3,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { type NearLimit, TenantLimits } from '../limits/index.js';
 import { RedisService, tenantIndexKey } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { type Job, PartitionWalk, type TurnReport, Worker } from '../worker/index.js';
 import { EXPIRY_METRICS } from './expiry.metrics.js';
 
@@ -49,13 +49,13 @@ export class Reconciler implements OnModuleInit, Job {
   readonly role = 'janitor';
   readonly startsInMs = pauseMs();
   readonly afterErrorMs = INTERVAL_MS;
-  private readonly counts: Instruments<typeof EXPIRY_METRICS>;
+  private readonly counts = this.metrics.of(EXPIRY_METRICS);
   private readonly walk: PartitionWalk<Place>;
   private pass = newPass();
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly worker: Worker,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
@@ -66,7 +66,6 @@ export class Reconciler implements OnModuleInit, Job {
       visit: (tag, place = START) => this.examine(tag, place),
       ended: () => this.tell(),
     });
-    this.counts = metrics.of(EXPIRY_METRICS);
   }
 
   onModuleInit(): void {

@@ -8,13 +8,7 @@ import {
   TenantLimitExceeded,
 } from '../ledger/index.js';
 import { ownedKey, RedisService, tagOfTenant, tenantKey } from '../redis/index.js';
-import {
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-  type MetricsTable,
-} from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry, type MetricsTable } from '../telemetry/index.js';
 import { IsInt, Optional, type Origin } from '../wire/index.js';
 
 /** Holds end all the time; stored bytes shrink only when the janitor trims what has passed its retention. */
@@ -59,25 +53,22 @@ const LIMIT_METRICS = {
 @Injectable()
 export class TenantLimits {
   /** 0 means no limit. */
-  readonly deployment: Readonly<Record<TenantLimit, number>>;
-  private readonly counts: Instruments<typeof LIMIT_METRICS>;
+  readonly deployment: Readonly<Record<TenantLimit, number>> = {
+    live_reservations: this.config.tenantMaxLiveReservations,
+    budgets: this.config.tenantMaxBudgets,
+    policies: this.config.tenantMaxPolicies,
+    api_keys: this.config.tenantMaxApiKeys,
+    webhooks: this.config.tenantMaxWebhooks,
+    stored_bytes: this.config.tenantMaxStoredBytes,
+  };
+  private readonly counts = this.metrics.of(LIMIT_METRICS);
   private known = new Set<string>();
 
   constructor(
-    @Inject(CONFIG) config: HoldfastConfig,
-    @Inject(MetricsRegistry) metrics: MetricsRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+    @Inject(MetricsRegistry) private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.deployment = {
-      live_reservations: config.tenantMaxLiveReservations,
-      budgets: config.tenantMaxBudgets,
-      policies: config.tenantMaxPolicies,
-      api_keys: config.tenantMaxApiKeys,
-      webhooks: config.tenantMaxWebhooks,
-      stored_bytes: config.tenantMaxStoredBytes,
-    };
-    this.counts = metrics.of(LIMIT_METRICS);
-  }
+  ) {}
 
   countRepair(): void {
     this.counts.repairs.inc();

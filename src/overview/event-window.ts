@@ -160,18 +160,16 @@ class PartitionWindow {
 
 /** Counts the events of the last hour. Each refresh reads what is new, and a bounded part of what it has not read yet. */
 export class EventWindow {
-  private readonly partitions: readonly PartitionWindow[];
+  private readonly partitions: readonly PartitionWindow[] = Array.from(
+    { length: this.redis.partitions },
+    (_, partition) => new PartitionWindow(this.redis, partitionCode(partition)),
+  );
 
   constructor(
     private readonly redis: RedisService,
     private readonly listed: number,
     private readonly examinedARefresh = EXAMINED_A_REFRESH,
-  ) {
-    this.partitions = Array.from(
-      { length: redis.partitions },
-      (_, partition) => new PartitionWindow(redis, partitionCode(partition)),
-    );
-  }
+  ) {}
 
   /** @param nowMs the time of Redis. Refreshes must not overlap. @throws StoreUnavailable */
   async refresh(nowMs: number): Promise<EventSummary> {

@@ -5,13 +5,7 @@ import type { Answer } from '../answers/index.js';
 import { EVENT_CATEGORIES, parseAmount, TooBusy, type Unit, UNITS } from '../ledger/index.js';
 import { mayActFor, type Tenants } from '../auth/index.js';
 import { RedisService, type SkippedNames, SkippedRecords } from '../redis/index.js';
-import {
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-  type MetricsTable,
-} from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry, type MetricsTable } from '../telemetry/index.js';
 import { timeOf } from '../wire/index.js';
 import { type Census, takeCensus, utilizationOf } from './census.js';
 import { type EventSummary, EventWindow } from './event-window.js';
@@ -65,8 +59,8 @@ const OVERVIEW_METRICS = {
  */
 @Injectable()
 export class OverviewService {
-  private readonly window: EventWindow;
-  private readonly counts: Instruments<typeof OVERVIEW_METRICS>;
+  private readonly window = new EventWindow(this.redis, LISTED);
+  private readonly counts = this.metrics.of(OVERVIEW_METRICS);
   /** Runs work outside of the request that starts it: others wait for it, too, and it must outlive the request. */
   private readonly detached = AsyncLocalStorage.snapshot();
   private latest: Snapshot | undefined;
@@ -78,11 +72,8 @@ export class OverviewService {
     private readonly redis: RedisService,
     private readonly skipped: SkippedRecords,
     @Inject(LOGGER) private readonly logger: Logger,
-    metrics: MetricsRegistry,
-  ) {
-    this.window = new EventWindow(redis, LISTED);
-    this.counts = metrics.of(OVERVIEW_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * AdminOverviewResponse of cycles-governance-admin-v0.1.25, with what cycles-governance-extensions-v0.1.26 asks for.

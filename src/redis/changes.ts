@@ -1,6 +1,6 @@
 import { TooBusy } from '../ledger/index.js';
 import { ConcurrencyLimiter } from './concurrency-limiter.js';
-import type { Instruments, MetricsRegistry } from '../telemetry/index.js';
+import type { MetricsRegistry } from '../telemetry/index.js';
 import { RECORD_METRICS } from './redis.metrics.js';
 
 /** More would let one tenant's changes queue in front of the requests of others. */
@@ -19,14 +19,13 @@ export class ChangeAbandoned extends Error {
  */
 export class Changes {
   private readonly turns = new ConcurrencyLimiter({ total: Infinity, perOwner: PER_TENANT });
-  private readonly counts: Instruments<typeof RECORD_METRICS>;
+  private readonly counts = this.metrics.of(RECORD_METRICS);
 
   /** @param waitMs the longest wait of a change */
   constructor(
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly waitMs = LONGEST_WAIT_MS,
   ) {
-    this.counts = metrics.of(RECORD_METRICS);
     this.counts.changesWaiting.readFrom(() => this.turns.waiting);
   }
 

@@ -1,4 +1,4 @@
-import type { Instruments, Logger, MetricsRegistry } from '../telemetry/index.js';
+import type { Logger, MetricsRegistry } from '../telemetry/index.js';
 import { CURRENT_QUERY } from './current-query.js';
 import { RECORD_METRICS } from './redis.metrics.js';
 import type { SkippedKind } from './skipped-names.js';
@@ -18,14 +18,12 @@ export function nameSkipped(kind: SkippedKind, name: string): void {
  */
 export class SkippedRecords {
   private readonly logged = new Set<string>();
-  private readonly counts: Instruments<typeof RECORD_METRICS>;
+  private readonly counts = this.metrics.of(RECORD_METRICS);
 
   constructor(
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(RECORD_METRICS);
-  }
+  ) {}
 
   /** What `read` makes of the record, or undefined if that is damaged. It must only parse what is given to it. */
   whole<Row>(kind: SkippedKind, name: string, read: () => Row): Row | undefined {

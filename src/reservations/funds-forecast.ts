@@ -6,7 +6,7 @@ import { RedisService, type ScriptReply, tagOfTenant, ttlIndexKey } from '../red
 import { MetricsRegistry } from '../telemetry/index.js';
 import { EARLIER_WAITER } from './script-refusals.js';
 import type { AmountDto, SubjectDto } from './request-parts.dto.js';
-import { RESERVATION_METRICS, type ReservationCounts } from './reservations.metrics.js';
+import { RESERVATION_METRICS } from './reservations.metrics.js';
 
 /**
  * What a caller wanted, to hold or to charge, and where: at the scopes of a subject, or at those of the hold that it commits. A retry also
@@ -57,14 +57,12 @@ export function asksToExplain({ headers }: { readonly headers: IncomingHttpHeade
 /** Explains refusals for lack of budget to the clients that ask for it: what is short, which holds end first, and when to retry. */
 @Injectable()
 export class FundsForecast {
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * Adds details and `Retry-After` to a refusal for lack of budget. They describe the moment after the refusal, so evidence does not

@@ -21,20 +21,17 @@ type SettlingReply = ScriptReply<'commit' | 'release' | 'extend' | 'get_reservat
 /** What the operations share: calling scripts until they decide, locating a reservation, scope checks, and checking a script's reply. */
 @Injectable()
 export class ReservationScripts {
-  readonly retentionMs: number;
-  readonly idempotencyTtlMs: number;
+  readonly retentionMs: number = this.reclaims.retentionMs;
+  readonly idempotencyTtlMs: number = this.config.idempotencyTtlMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    reclaims: Reclaims,
+    private readonly reclaims: Reclaims,
     private readonly plans: TemplatePlans,
     private readonly damaged: DamagedRecords,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.retentionMs = reclaims.retentionMs;
-    this.idempotencyTtlMs = config.idempotencyTtlMs;
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /**
    * Runs a script until it decides: due holds come first, and the plans of templates.

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../config/index.js';
 import { DAY_MS } from '../ledger/index.js';
 import { apiKeyExpiryKey, eventLogKey, RedisService } from '../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { type AuditLog, LOGS } from '../audit/index.js';
 import { RETENTION_METRICS } from './retention.metrics.js';
@@ -26,18 +26,17 @@ export class LogJanitor {
   readonly trimEvents: PartitionRun;
   readonly trimAuditLog: PartitionRun;
   readonly expireKeys: PartitionRun;
-  private readonly counts: Instruments<typeof RETENTION_METRICS>;
+  private readonly counts = this.metrics.of(RETENTION_METRICS);
   private readonly eventRetentionMs: number;
   private readonly retentionMs: Readonly<Record<AuditLog, number>>;
   private heldLogs = 0;
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     jobs: PartitionJobs,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.counts = metrics.of(RETENTION_METRICS);
     // The record of an ended reservation refers to the event of its end.
     this.eventRetentionMs = Math.max(config.eventRetentionMs, config.auditRetentionMs);
     this.retentionMs = {

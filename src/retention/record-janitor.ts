@@ -9,7 +9,7 @@ import {
   tenantIndexKey,
   toStoreError,
 } from '../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../telemetry/index.js';
+import { MetricsRegistry } from '../telemetry/index.js';
 import { type LeaveOut, MAINTENANCE_METRICS, PartitionJobs, type PartitionRun } from '../worker/index.js';
 import { RETENTION_METRICS } from './retention.metrics.js';
 
@@ -40,7 +40,7 @@ export class RecordJanitor {
   /** A damaged index is left out. */
   readonly trim: PartitionRun;
   readonly pack: PartitionRun;
-  private readonly counts: Instruments<typeof RETENTION_METRICS>;
+  private readonly counts = this.metrics.of(RETENTION_METRICS);
   private readonly retentionMs: number;
   /** The partitions without anything to pack when the run began. */
   private packed: ReadonlySet<string> = new Set();
@@ -51,7 +51,6 @@ export class RecordJanitor {
     jobs: PartitionJobs,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.counts = metrics.of(RETENTION_METRICS);
     this.retentionMs = config.auditRetentionMs;
     this.trim = jobs.add<TrimPlace>({
       name: 'audit_retention',

@@ -28,7 +28,7 @@ const OPERATIONS: Readonly<Record<string, string>> = {
  */
 @Injectable()
 export class ServiceRates {
-  private readonly tag: string;
+  private readonly tag: string = tagOfTenant(SYSTEM_OWNER, this.redis.partitions);
   private authCounted = { attempts: 0, failures: 0 };
   private readonly latencyCounted = new Map<string, readonly number[]>();
 
@@ -39,9 +39,7 @@ export class ServiceRates {
     private readonly auth: AuthAttempts,
     private readonly requests: RequestMetrics,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-  ) {
-    this.tag = tagOfTenant(SYSTEM_OWNER, redis.partitions);
-  }
+  ) {}
 
   /** @throws StoreUnavailable, and then counts the same requests again at its next run. */
   async count(): Promise<void> {

@@ -20,14 +20,13 @@ export type UsageReading = Omit<ArchiveReading, 'owner'>;
 /** Finds the files that a report is made from. */
 @Injectable()
 export class ArchiveReader {
-  private readonly folder: ArchiveFolder | undefined;
+  private readonly folder: ArchiveFolder | undefined =
+    this.config.archiveDir === undefined ? undefined : new ArchiveFolder(resolve(this.config.archiveDir));
 
   constructor(
     private readonly redis: RedisService,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.folder = config.archiveDir === undefined ? undefined : new ArchiveFolder(resolve(config.archiveDir));
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /** The folder of the archive. @throws QueryUnavailable without one */
   get root(): string {

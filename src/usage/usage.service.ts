@@ -11,7 +11,7 @@ import {
   TooBusy,
 } from '../ledger/index.js';
 import { ConcurrencyLimiter, QueryAbandoned, RedisService } from '../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../telemetry/index.js';
 import { ArchiveReader, type UsageReading } from './archive-reader.js';
 import { FileQueryFailed, type FileRows, QueryProcess } from './query-process.js';
 import { keyText, type Report, type ReportRow } from './report-formats.js';
@@ -37,7 +37,7 @@ export class UsageService implements BeforeApplicationShutdown {
     perOwner: 1,
     waitingPerOwner: WAITING_PER_OWNER,
   });
-  private readonly counts: Instruments<typeof USAGE_METRICS>;
+  private readonly counts = this.metrics.of(USAGE_METRICS);
   private process: QueryProcess | undefined;
 
   constructor(
@@ -45,10 +45,8 @@ export class UsageService implements BeforeApplicationShutdown {
     private readonly redis: RedisService,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(USAGE_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   async beforeApplicationShutdown(): Promise<void> {
     this.turns.close();

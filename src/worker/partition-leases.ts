@@ -87,22 +87,20 @@ export class PartitionLeases<P extends LeasedPartition> {
   nextBeatAt = 0;
   private place = 0;
   private readonly failing = new Set<number>();
-  private readonly announcements: FailureStreak;
+  private readonly announcements = new FailureStreak(
+    this.logger,
+    { work: this.terms.work },
+    {
+      failed: 'this instance could not announce itself; it keeps its partitions',
+      again: 'this instance can announce itself again',
+    },
+  );
 
   constructor(
     private readonly redis: RedisService,
     private readonly logger: Logger,
     private readonly terms: LeaseTerms<P>,
-  ) {
-    this.announcements = new FailureStreak(
-      logger,
-      { work: terms.work },
-      {
-        failed: 'this instance could not announce itself; it keeps its partitions',
-        again: 'this instance can announce itself again',
-      },
-    );
-  }
+  ) {}
 
   /** Total number of partitions. */
   get partitions(): number {

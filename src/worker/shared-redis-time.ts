@@ -16,16 +16,13 @@ export interface SharedTimeTerms {
 
 /** Limits background work at Redis: owners take turns, and all together use at most a share of Redis' time. */
 export class SharedRedisTime {
-  private readonly runs: ConcurrencyLimiter;
-  private time: TimeShare;
+  private readonly runs = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: 1 });
+  private time = new TimeShare(this.terms.share);
   private pause: Promise<void> | undefined;
   /** Ends the pause early. */
   private endOfPause = new AbortController();
 
-  constructor(private readonly terms: SharedTimeTerms) {
-    this.runs = new ConcurrencyLimiter({ total: AT_ONCE, perOwner: 1 });
-    this.time = new TimeShare(terms.share);
-  }
+  constructor(private readonly terms: SharedTimeTerms) {}
 
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
     const claim = { owner };

@@ -83,19 +83,17 @@ export interface RegularJob {
 @Injectable()
 export class Worker implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly loops: JobLoop[] = [];
-  private readonly counts: MaintenanceCounts;
+  private readonly counts = this.metrics.of(MAINTENANCE_METRICS);
   private hasStarted = false;
 
   constructor(
     private readonly scheduler: SchedulerRegistry,
     private readonly contributors: HealthContributors,
     private readonly shutdown: ShutdownState,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(MAINTENANCE_METRICS);
-  }
+  ) {}
 
   /**
    * Runs the job from the start of the application, if this instance has its role.
@@ -160,20 +158,18 @@ class JobLoop {
   /** Changes whenever the current turn makes progress. */
   private progress = 0;
   private seen = { progress: -1, beats: 0 };
-  private readonly failures: FailureStreak;
+  private readonly failures = new FailureStreak(
+    this.logger,
+    { job: this.job.name },
+    { failed: 'a job failed; it will be retried', again: 'a job works again' },
+  );
 
   constructor(
     private readonly job: Job,
     private readonly scheduler: SchedulerRegistry,
     private readonly counts: MaintenanceCounts,
     private readonly logger: Logger,
-  ) {
-    this.failures = new FailureStreak(
-      logger,
-      { job: job.name },
-      { failed: 'a job failed; it will be retried', again: 'a job works again' },
-    );
-  }
+  ) {}
 
   start(): void {
     this.sleep(this.job.startsInMs ?? 0);

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { mayActFor, partitionsOfTenants, type Tenants } from '../../auth/index.js';
 import { fingerprintOf, invalidField, TENANT_ID_PATTERN } from '../../ledger/index.js';
 import { partitionCode, Records, RedisService, SYSTEM_OWNER, tagOf, tagOfKeyId } from '../../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import {
   instantMs,
   matchesSearch,
@@ -59,16 +59,14 @@ type Filters = Omit<RowQuery, 'cursor' | 'limit'> & { readonly tenants: Tenants 
  */
 @Injectable()
 export class AuditLogService {
-  private readonly counts: Instruments<typeof AUDIT_METRICS>;
+  private readonly counts = this.metrics.of(AUDIT_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly audited: AuditedRequests,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(AUDIT_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * The last refused requests, newest first.

@@ -1,12 +1,6 @@
 import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { RedisService, tagOfTenant } from '../../redis/index.js';
-import {
-  HealthContributors,
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-} from '../../telemetry/index.js';
+import { HealthContributors, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { AUDIT_METRICS } from '../audit.metrics.js';
 import { type AuditLog, LOGS } from './audit-log-rows.js';
 
@@ -57,7 +51,7 @@ interface Waiting {
  */
 @Injectable()
 export class AuditWriter implements OnModuleInit {
-  private readonly counts: Instruments<typeof AUDIT_METRICS>;
+  private readonly counts = this.metrics.of(AUDIT_METRICS);
   private waiting: Waiting[] = [];
   private writing: Promise<void> | undefined;
   /** The logs whose last write failed. */
@@ -66,12 +60,10 @@ export class AuditWriter implements OnModuleInit {
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
     @Inject(HealthContributors) private readonly health: HealthContributors,
-  ) {
-    this.counts = metrics.of(AUDIT_METRICS);
-  }
+  ) {}
 
   /** Always up: the ledger works without these rows, so they are no reason to take the process out of service. */
   onModuleInit(): void {

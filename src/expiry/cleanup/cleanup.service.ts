@@ -78,15 +78,13 @@ export type CleanupReport = Answer<'CleanupReport'>;
 /** The operators' cleanup of reservations that the sweeper does not reclaim: those with MANUAL_CLEANUP whose grace period is over. */
 @Injectable()
 export class CleanupService {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.auditRetentionMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.retentionMs = config.auditRetentionMs;
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /**
    * Expires at most `limit` reservations in many short runs, oldest first within a partition. If a run fails, the results of earlier runs

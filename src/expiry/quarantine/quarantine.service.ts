@@ -69,15 +69,13 @@ export type QuarantineList = Answer<'QuarantineList'>;
 /** Reservations that could not be settled and wait for an operator: lists them, shows what is wrong, and applies decisions. */
 @Injectable()
 export class QuarantineService {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.auditRetentionMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.retentionMs = config.auditRetentionMs;
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /**
    * Newest first, over all partitions. Reads the whole quarantine, which operators keep small, but holds no more than one page in memory.

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig, sharedPrefixes } from '../../config/index.js';
 import { type ActionKind, invalidField, kindOf, type KindTraits, UNREGISTERED } from '../../ledger/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
 /** The most kinds that an instance logs, because clients can send any number. The metric counts all of them. */
@@ -13,12 +13,12 @@ export class KnownKinds {
   /** As the deployment declares them, less the prefixes that belong to the registry. */
   readonly declared: readonly ActionKind[];
   private readonly byName: ReadonlyMap<string, ActionKind>;
-  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly counts = this.metrics.of(GOVERNANCE_METRICS);
   private readonly logged = new Set<string>();
 
   constructor(
     @Inject(CONFIG) { customActionKinds }: HoldfastConfig,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
     const shared = sharedPrefixes(customActionKinds);
@@ -30,7 +30,6 @@ export class KnownKinds {
     }
     this.declared = customActionKinds.map((kind) => withoutShared(kind, shared));
     this.byName = new Map(this.declared.map((kind) => [kind.kind, kind]));
-    this.counts = metrics.of(GOVERNANCE_METRICS);
   }
 
   /** What policies need to know of the kind of a request; nothing if the kind would have to be declared. Counts and logs unknown kinds. */

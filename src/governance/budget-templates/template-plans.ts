@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { type Decided, Reclaims } from '../../expiry/index.js';
 import { budgetTemplateKey, Records, RedisService } from '../../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { parseRecurrence, type Recurrence } from '../budgets/recurrence.js';
 import { RecurrenceService } from '../budgets/recurrence.service.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
@@ -24,18 +24,16 @@ export interface PlanTexts {
 /** Plans the boundaries that the periods and windows of a template's next budgets will have. */
 @Injectable()
 export class TemplatePlans {
-  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly counts = this.metrics.of(GOVERNANCE_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly recurrences: RecurrenceService,
     private readonly reclaims: Reclaims,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(GOVERNANCE_METRICS);
-  }
+  ) {}
 
   /**
    * Runs a script until it decides, as Reclaims does. If the boundaries of a template are over, because nobody has planned others for days,

@@ -10,7 +10,7 @@ import {
   tagOfPartition,
   turnedKey,
 } from '../../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { type Job, PartitionWalk, type Turn, type TurnReport, Worker } from '../../worker/index.js';
 import { PeriodPlans } from './period-plans.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
@@ -38,7 +38,7 @@ export class BudgetRollovers implements OnModuleInit, Job {
   readonly name = 'budget_rollover';
   readonly role = 'janitor';
   readonly afterErrorMs = LOOK_MS;
-  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly counts = this.metrics.of(GOVERNANCE_METRICS);
   /** When each partition is next known to have something due, by the monotonic clock. */
   private readonly dueFrom = new Map<number, number>();
   private nextLookAt = 0;
@@ -51,14 +51,13 @@ export class BudgetRollovers implements OnModuleInit, Job {
     private readonly redis: RedisService,
     private readonly worker: Worker,
     private readonly plans: PeriodPlans,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
   ) {
     this.walk = new PartitionWalk({
       undone: 'not rolled over',
       atOnce: AT_ONCE,
       visit: async (tag, _, { partition }) => (await this.rollOver(tag, partition)).more,
     });
-    this.counts = metrics.of(GOVERNANCE_METRICS);
   }
 
   onModuleInit(): void {

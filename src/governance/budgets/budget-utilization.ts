@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { RedisService, tenantIndexKey } from '../../redis/index.js';
-import { type Instruments, MetricsRegistry } from '../../telemetry/index.js';
+import { MetricsRegistry } from '../../telemetry/index.js';
 import { PartitionJobs, type PartitionRun } from '../../worker/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 
@@ -30,16 +30,15 @@ interface UsedBudget {
 @Injectable()
 export class BudgetUtilization {
   readonly look: PartitionRun;
-  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly counts = this.metrics.of(GOVERNANCE_METRICS);
   /** The budgets that this pass has found, those of which most is used first. */
   private found: UsedBudget[] = [];
 
   constructor(
     private readonly redis: RedisService,
     jobs: PartitionJobs,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
   ) {
-    this.counts = metrics.of(GOVERNANCE_METRICS);
     this.look = jobs.add<Place>({
       name: 'budget_utilization',
       intervalMs: LOOK_MS,

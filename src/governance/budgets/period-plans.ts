@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { budgetKey, RedisService, type ScriptReply } from '../../redis/index.js';
-import { type Instruments, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
+import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { GOVERNANCE_METRICS } from '../governance.metrics.js';
 import { TemplatePlans } from '../budget-templates/template-plans.js';
 import { boundariesAfter, parseRecurrence } from './recurrence.js';
@@ -14,18 +14,16 @@ type Found = ScriptReply<'roll_over_budgets'>;
 /** Gives budgets with a recurrence the boundaries of their next periods and windows, when a script says that they need them. */
 @Injectable()
 export class PeriodPlans {
-  private readonly counts: Instruments<typeof GOVERNANCE_METRICS>;
+  private readonly counts = this.metrics.of(GOVERNANCE_METRICS);
   /** Many budgets have the same rule. */
   private readonly plans = new LRUCache<string, number[]>({ max: 500 });
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
     private readonly templates: TemplatePlans,
-  ) {
-    this.counts = metrics.of(GOVERNANCE_METRICS);
-  }
+  ) {}
 
   /** A rule that cannot be read gets no boundaries, and its budget or window leaves the plans. */
   async plan(

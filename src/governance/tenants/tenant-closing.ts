@@ -41,17 +41,15 @@ export const NOT_CLOSABLE =
  */
 @Injectable()
 export class TenantClosing {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.auditRetentionMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly records: Records,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.retentionMs = config.auditRetentionMs;
-  }
+  ) {}
 
   /** @throws StoreUnavailable */
   async closeOwned(tenantId: string, withinMs: number): Promise<ClosingReport> {

@@ -9,13 +9,7 @@ import {
 } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RedisService, StoreUnavailable } from '../../redis/index.js';
-import {
-  HealthContributors,
-  type Instruments,
-  LOGGER,
-  type Logger,
-  MetricsRegistry,
-} from '../../telemetry/index.js';
+import { HealthContributors, LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { HTTP_METRICS } from '../http.metrics.js';
 import { RouteTable } from '../route-table.js';
 import { answerTo, type ErrorAnswer, noRoute, sendError } from './error-answer.js';
@@ -23,16 +17,14 @@ import { answerTo, type ErrorAnswer, noRoute, sendError } from './error-answer.j
 /** Logs and counts unexpected errors of requests and of work beside them, and shows their number in the details of readiness. */
 @Injectable()
 export class UnexpectedErrors implements OnModuleInit {
-  private readonly counts: Instruments<typeof HTTP_METRICS>;
+  private readonly counts = this.metrics.of(HTTP_METRICS);
   private seen = 0;
 
   constructor(
-    @Inject(MetricsRegistry) metrics: MetricsRegistry,
+    @Inject(MetricsRegistry) private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
     @Inject(HealthContributors) private readonly health: HealthContributors,
-  ) {
-    this.counts = metrics.of(HTTP_METRICS);
-  }
+  ) {}
 
   /** Always up, because the next request may succeed. */
   onModuleInit(): void {

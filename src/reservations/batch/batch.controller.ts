@@ -18,7 +18,7 @@ import { asksToExplain } from '../funds-forecast.js';
 import { refuseHeadersOfOne } from '../ledger-operation.js';
 import { OperationAnswers } from '../operation-answers.js';
 import { headersOf } from '../operation-headers.js';
-import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS } from '../reservations.metrics.js';
 import { BatchDto, type BatchedOperationDto, operationsOf } from './batch.dto.js';
 import { BatchedOperations } from './batched-operations.js';
 
@@ -37,7 +37,7 @@ interface Result {
 
 @Controller('v1/batch')
 export class BatchController {
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly operations: BatchedOperations,
@@ -45,10 +45,8 @@ export class BatchController {
     private readonly access: OperationAccess,
     private readonly errors: ErrorAnswers,
     private readonly tracing: Tracing,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   @Post()
   @Access({ plane: 'runtime', tenant: 'any' })

@@ -27,25 +27,23 @@ interface Batched {
 
 @Injectable()
 export class BatchedOperations {
-  private readonly byName: Readonly<Record<BatchedName, Batched>>;
+  private readonly byName: Readonly<Record<BatchedName, Batched>> = {
+    reserve: { operation: this.reserves, access: accessOf(ReserveController, 'reserve') },
+    commit: { operation: this.commits, access: accessOf(CommitController, 'commit') },
+    release: { operation: this.releases, access: accessOf(ReleaseController, 'release') },
+    extend: { operation: this.extensions, access: accessOf(ExtendController, 'extend') },
+    refund: { operation: this.refunds, access: accessOf(RefundController, 'ofReservation') },
+    event: { operation: this.debits, access: accessOf(DirectDebitController, 'create') },
+  };
 
   constructor(
-    reserves: ReserveService,
-    commits: CommitService,
-    releases: ReleaseService,
-    extensions: ExtendService,
-    debits: DirectDebitService,
-    refunds: RefundService,
-  ) {
-    this.byName = {
-      reserve: { operation: reserves, access: accessOf(ReserveController, 'reserve') },
-      commit: { operation: commits, access: accessOf(CommitController, 'commit') },
-      release: { operation: releases, access: accessOf(ReleaseController, 'release') },
-      extend: { operation: extensions, access: accessOf(ExtendController, 'extend') },
-      refund: { operation: refunds, access: accessOf(RefundController, 'ofReservation') },
-      event: { operation: debits, access: accessOf(DirectDebitController, 'create') },
-    };
-  }
+    private readonly reserves: ReserveService,
+    private readonly commits: CommitService,
+    private readonly releases: ReleaseService,
+    private readonly extensions: ExtendService,
+    private readonly debits: DirectDebitService,
+    private readonly refunds: RefundService,
+  ) {}
 
   named(name: BatchedName): Batched {
     return this.byName[name];

@@ -24,7 +24,7 @@ import { AmountDto, IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
 import { stamped } from '../script-refusals.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** StandardMetrics of the protocol. */
 export class StandardMetricsDto {
@@ -79,15 +79,13 @@ export class CommitService implements LedgerOperation<CommitDto, SettlementCall>
   readonly status = 200;
   readonly artifact = 'commit';
   readonly validate = compileValidator(CommitDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
     private readonly metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+  ) {}
 
   wanted({ actual }: CommitDto, { caller, reservationId }: SettlementCall): Wanted {
     return { caller, amount: actual, reservationId };

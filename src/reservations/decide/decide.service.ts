@@ -14,7 +14,7 @@ import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** DecisionRequest of the protocol. */
 export class DecideDto extends AdmissionDto {
@@ -39,16 +39,14 @@ export class DecideService implements LedgerOperation<DecideDto> {
   readonly status = 200;
   readonly artifact = 'decide';
   readonly validate = compileValidator(DecideDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly admission: Admission,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+  ) {}
 
   /**
    * Evaluates the request. The state of a budget or a closed tenant is a decision here, not a refusal.

@@ -27,7 +27,7 @@ import { AdmissionDto, AmountDto } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
 import { writeMembers } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** EventCreateRequest of the protocol. */
 export class DirectDebitDto extends AdmissionDto {
@@ -61,16 +61,14 @@ function eventResponse(
 export class DirectDebitService implements LedgerOperation<DirectDebitDto> {
   readonly status = 201;
   readonly validate = compileValidator(DirectDebitDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly admission: Admission,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+  ) {}
 
   wanted({ actual, subject }: DirectDebitDto, { caller }: Call): Wanted {
     return { caller, amount: actual, subject };

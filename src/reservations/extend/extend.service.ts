@@ -6,7 +6,7 @@ import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operati
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** ReservationExtendRequest of the protocol. */
 export class ExtendDto {
@@ -25,15 +25,13 @@ export class ExtendDto {
 export class ExtendService implements LedgerOperation<ExtendDto, SettlementCall> {
   readonly status = 200;
   readonly validate = compileValidator(ExtendDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * @throws Refusal NOT_FOUND, FORBIDDEN, IDEMPOTENCY_MISMATCH, TENANT_CLOSED, RESERVATION_FINALIZED, RESERVATION_EXPIRED,

@@ -25,7 +25,7 @@ import {
 import type { Call, LedgerOperation, Outcome } from '../ledger-operation.js';
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 class RefundedAmountDto {
   @IsIn(UNITS)
@@ -108,15 +108,13 @@ const noSuchDebit = () =>
 export class RefundService implements LedgerOperation<RefundDto, RefundCall> {
   readonly status = 200;
   readonly validate = compileValidator(RefundDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * An operator may refund any tenant's charge on its behalf. The script writes the audit row for that in the same step.

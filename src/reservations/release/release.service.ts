@@ -13,7 +13,7 @@ import type { LedgerOperation, Outcome, SettlementCall } from '../ledger-operati
 import { IDEMPOTENCY_KEY_MAX_LENGTH } from '../request-parts.dto.js';
 import { ReservationScripts } from '../reservation-scripts.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** ReleaseRequest of the protocol. */
 export class ReleaseDto {
@@ -45,15 +45,13 @@ export class ReleaseService implements LedgerOperation<ReleaseDto, ReleaseCall> 
   readonly status = 200;
   readonly artifact = 'release';
   readonly validate = compileValidator(ReleaseDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * An operator may release any tenant's hold on its behalf. The script writes the audit row for that in the same step.

@@ -8,7 +8,7 @@ import { admittedScopes } from '../admission.js';
 import type { Call, Outcome } from '../ledger-operation.js';
 import { HeadersOfOperation, headersOf, type OperationHeaders } from '../operation-headers.js';
 import { ReservationScripts } from '../reservation-scripts.js';
-import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS } from '../reservations.metrics.js';
 import { chargeOf, type Decided, ReserveDto, ReserveService } from '../reserve/reserve.service.js';
 
 /** The SET line of lua/ledger/reserve.lua. Each member costs its run two passes. */
@@ -36,16 +36,14 @@ export interface GrantedSet {
 /** POST /v1/reservation-sets: grants several reserves together, or none. lua/ledger/lib/all_or_none.lua says how. */
 @Injectable()
 export class ReservationSetService {
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
 
   constructor(
     private readonly redis: RedisService,
     private readonly calls: ReservationScripts,
     private readonly reserves: ReserveService,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * @throws Refusal INVALID_REQUEST if two members have one idempotency key, or one only evaluates; MemberRefused for what a reserve

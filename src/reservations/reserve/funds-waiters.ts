@@ -15,7 +15,7 @@ import {
 import { LOGGER, type Logger, MetricsRegistry, ShutdownState } from '../../telemetry/index.js';
 import { FOR_LACK_OF_BUDGET } from '../funds-forecast.js';
 import { type Signal, Waiter, type WaitOutcome, type Wanted } from './waiter.js';
-import { RESERVATION_METRICS, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS } from '../reservations.metrics.js';
 
 type WaitingReply = Extract<ScriptReply<'reserve'>, { status: 'WAITING' }>;
 
@@ -69,7 +69,7 @@ async function readmitted({ barred, wanted }: Waiter): Promise<void> {
 export class FundsWaiters {
   private readonly instance = randomBase62(12);
   private readonly waiters = new Map<string, Waiter>();
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
   private subscriber: Redis | Cluster | undefined;
   private renewal: NodeJS.Timeout | undefined;
   private made = 0;
@@ -77,12 +77,11 @@ export class FundsWaiters {
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     shutdown: ShutdownState,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
     this.counts.waiters.readFrom(() => this.placed().length);
     shutdown.onShutdown(() => {
       this.isDraining = true;

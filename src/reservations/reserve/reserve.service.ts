@@ -37,7 +37,7 @@ import { FundsWaiters } from './funds-waiters.js';
 import type { Patience } from './waiter.js';
 import { writeKey, writeMembers } from '../given-fields.js';
 import { MetricsRegistry } from '../../telemetry/index.js';
-import { RESERVATION_METRICS, reasonOf, type ReservationCounts } from '../reservations.metrics.js';
+import { RESERVATION_METRICS, reasonOf } from '../reservations.metrics.js';
 
 /** ReservationCreateRequest of the protocol. */
 export class ReserveDto extends AdmissionDto {
@@ -171,7 +171,7 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
   readonly status = 200;
   readonly artifact = 'reserve';
   readonly validate = compileValidator(ReserveDto);
-  private readonly counts: ReservationCounts;
+  private readonly counts = this.metrics.of(RESERVATION_METRICS);
   private readonly allowSampleRate: number;
   /** As lua/ledger/lib/reserve_terms.lua reads it. */
   private readonly limitsText: string;
@@ -184,7 +184,6 @@ export class ReserveService implements LedgerOperation<ReserveDto, ReserveCall> 
     private readonly waiters: FundsWaiters,
     @Inject(CONFIG) config: HoldfastConfig,
   ) {
-    this.counts = metrics.of(RESERVATION_METRICS);
     this.allowSampleRate = config.observeAllowSampleRate;
     const { live_reservations: live, stored_bytes: stored, budgets } = admission.limits.deployment;
     this.limitsText = [calls.idempotencyTtlMs, calls.retentionMs, live, stored, budgets].join('|');

@@ -32,7 +32,7 @@ import {
 } from '../../wire/index.js';
 import { deliveryIdOf, partsOfRef } from '../dispatch/delivery.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** Records that one script examines: about a millisecond of Redis' time. */
 const EXAMINED_A_RUN = 250;
@@ -122,14 +122,12 @@ export interface DeliveryPage {
  */
 @Injectable()
 export class DeliveryFeed {
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /** @param partitions the partitions of the subscription's events @throws StoreUnavailable */
   async page(

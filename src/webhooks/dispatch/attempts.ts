@@ -17,7 +17,7 @@ import {
 } from './delivery.js';
 import { EventGroup } from './event-group.js';
 import { labelsOf, Outcomes } from './outcomes.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 const MESSAGE_MAX_LENGTH = 512;
 /** Retries are delayed by up to this share more, so that deliveries that failed together are not retried together. */
@@ -47,18 +47,16 @@ type Answer = Omit<AttemptOutcome, 'reason'> & { readonly reason?: string };
 /** One turn of a delivery, or of several that share a request: checks that it is still wanted, and sends one signed POST. */
 @Injectable()
 export class Attempts {
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
 
   constructor(
     readonly outcomes: Outcomes,
     private readonly subscriptions: SubscriptionCache,
     private readonly posts: SignedPosts,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     private readonly tracing: Tracing,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-  ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+  ) {}
 
   /**
    * Sends a delivery, and with it those behind it if the subscription takes several events in one request. Reads the subscription for

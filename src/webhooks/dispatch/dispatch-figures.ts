@@ -1,24 +1,22 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { CONFIG, type HoldfastConfig } from '../../config/index.js';
 import { type HealthReport, MetricsRegistry } from '../../telemetry/index.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 import { DispatchLeases } from './dispatch-leases.js';
 import { OrderedQueues } from './ordered-queues.js';
 
 /** What metrics and readiness say of the dispatcher. */
 @Injectable()
 export class DispatchFigures {
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
   private lastGoodBeatAt = performance.now();
 
   constructor(
     private readonly leases: DispatchLeases,
     private readonly queues: OrderedQueues,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-  ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+  ) {}
 
   restarted(): void {
     this.counts.restarts.inc();

@@ -28,7 +28,7 @@ const LAST_CALL_MS = 700;
 export class Dispatcher implements Job {
   readonly name = WEBHOOK_DISPATCH;
   readonly role = 'dispatcher';
-  readonly afterErrorMs: number;
+  readonly afterErrorMs: number = this.config.webhookPollMs;
   private endingSince: number | undefined;
 
   constructor(
@@ -38,9 +38,7 @@ export class Dispatcher implements Job {
     private readonly tally: SubscriptionTally,
     private readonly figures: DispatchFigures,
     @Inject(CONFIG) private readonly config: HoldfastConfig,
-  ) {
-    this.afterErrorMs = config.webhookPollMs;
-  }
+  ) {}
 
   async runTurn(turn: Turn): Promise<TurnReport> {
     if (this.endingSince !== undefined) {

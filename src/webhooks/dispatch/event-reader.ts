@@ -9,7 +9,7 @@ import { type DispatchPartition, LeaseLost } from './dispatch-partition.js';
 import { outgoing } from './delivery.js';
 import type { LogEntry, WantedDelivery } from './event-backlog.js';
 import { OrderedQueues } from './ordered-queues.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 const PAGE = 100;
 /** The longest that one turn works on a partition. The next turn continues. */
@@ -30,7 +30,7 @@ const QUEUED_AHEAD = 5000;
  */
 @Injectable()
 export class EventReader {
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
   private readonly time: SharedRedisTime;
 
   constructor(
@@ -41,7 +41,6 @@ export class EventReader {
     @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
   ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
     this.time = new SharedRedisTime({
       share: config.webhookTimeShare / 100,
       paused: () => this.counts.queueingPauses.inc(),

@@ -39,18 +39,19 @@ const UNSETTLED = 32;
 @Injectable()
 export class OrderedQueues {
   /** Limits all attempts by subscription, including retries. */
-  readonly limiter: ConcurrencyLimiter;
+  readonly limiter = new ConcurrencyLimiter({
+    total: this.config.webhookConcurrency,
+    perOwner: PER_SUBSCRIPTION,
+  });
   private readonly memory: ReadyMemory = { bytes: 0 };
 
   constructor(
     private readonly redis: RedisService,
     private readonly attempts: Attempts,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.limiter = new ConcurrencyLimiter({ total: config.webhookConcurrency, perOwner: PER_SUBSCRIPTION });
-  }
+  ) {}
 
   /** Finds queues of a partition that were filled by a previous holder or a replay. @throws StoreUnavailable */
   async find(partition: DispatchPartition): Promise<void> {

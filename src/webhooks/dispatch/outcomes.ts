@@ -11,7 +11,7 @@ const TOGETHER_MS = 4;
 /** Records what became of deliveries. */
 @Injectable()
 export class Outcomes {
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
   /** Those that are not sent yet. */
   private readonly unsent: (() => void)[] = [];
 
@@ -19,10 +19,8 @@ export class Outcomes {
     private readonly redis: RedisService,
     private readonly tally: SubscriptionTally,
     private readonly tracing: Tracing,
-    metrics: MetricsRegistry,
-  ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+  ) {}
 
   /**
    * Records a verdict: one script updates the delivery and its queue, then the subscription's counts and the metrics follow.

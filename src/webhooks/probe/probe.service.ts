@@ -12,7 +12,7 @@ import { EventGroup } from '../dispatch/event-group.js';
 import { SubscriptionAccess } from '../subscriptions/subscription-access.js';
 import type { AttemptOutcome } from '../transport/attempt.js';
 import { type Endpoint, SignedPosts } from '../transport/signed-posts.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** The caller waits for the result, so a probe has at most this long, even if deliveries have longer. */
 const LONGEST_MS = 10_000;
@@ -28,17 +28,14 @@ export interface ProbeTarget extends Endpoint {
 /** Sends one event to an endpoint immediately, signed like every delivery. Stores nothing; only counts it. */
 @Injectable()
 export class Prober {
-  private readonly counts: WebhookCounts;
-  private readonly timeoutMs: number;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
+  private readonly timeoutMs: number = Math.min(this.config.webhookTimeoutMs, LONGEST_MS);
 
   constructor(
     private readonly posts: SignedPosts,
-    metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.timeoutMs = Math.min(config.webhookTimeoutMs, LONGEST_MS);
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+    private readonly metrics: MetricsRegistry,
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /** @throws TooBusy if too many host names are being looked up for the owner; nothing was sent. */
   async send(target: ProbeTarget, event: CyclesEvent, traceFlags: string): Promise<ProbeResult> {

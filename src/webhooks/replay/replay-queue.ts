@@ -30,15 +30,13 @@ export interface Queued {
 /** Queues events again in a subscription's ordered queues, and checks whether any of them is still waiting. */
 @Injectable()
 export class ReplayQueue {
-  private readonly retentionMs: number;
+  private readonly retentionMs: number = this.config.webhookDeliveryRetentionMs;
 
   constructor(
     private readonly redis: RedisService,
     private readonly metrics: MetricsRegistry,
-    @Inject(CONFIG) config: HoldfastConfig,
-  ) {
-    this.retentionMs = config.webhookDeliveryRetentionMs;
-  }
+    @Inject(CONFIG) private readonly config: HoldfastConfig,
+  ) {}
 
   /**
    * Queues the events, keeping each partition's order. If the store fails partway, what is already queued stays queued and is counted.

@@ -15,7 +15,7 @@ import {
 import { LOGGER, type Logger, MetricsRegistry } from '../../telemetry/index.js';
 import { type Fields } from '../../wire/index.js';
 import { type DispatchTarget, matches, selects, targetOf } from './dispatch-target.js';
-import { WEBHOOK_METRICS, type WebhookCounts } from '../webhooks.metrics.js';
+import { WEBHOOK_METRICS } from '../webhooks.metrics.js';
 
 /** For how long a check of the revision is valid for its whole partition. An edit takes effect for attempts that start later. */
 const REVISION_VALID_MS = 50;
@@ -82,15 +82,13 @@ export class SubscriptionCache {
   /** The partitions whose check is being repeated ahead of time. */
   private readonly checkedAhead = new Set<string>();
 
-  private readonly counts: WebhookCounts;
+  private readonly counts = this.metrics.of(WEBHOOK_METRICS);
 
   constructor(
     private readonly redis: RedisService,
-    metrics: MetricsRegistry,
+    private readonly metrics: MetricsRegistry,
     @Inject(LOGGER) private readonly logger: Logger,
-  ) {
-    this.counts = metrics.of(WEBHOOK_METRICS);
-  }
+  ) {}
 
   /** Updates the active subscriptions of these tenants and of the operators. @throws StoreUnavailable */
   async refresh(tenantIds: readonly string[]): Promise<void> {

@@ -110,15 +110,13 @@ export interface SecurityRules {
 /** The operators' rules for where webhooks may be sent, shared by all instances. */
 @Injectable()
 export class SecuritySettings {
-  private readonly key: string;
+  private readonly key: string = webhookSecurityKey(tagOfTenant(SYSTEM_OWNER, this.redis.partitions));
   private known: SecurityRules = rulesOf('');
   private text = '';
   private readAt = -Infinity;
   private reading: Promise<SecurityRules> | undefined;
 
-  constructor(private readonly redis: RedisService) {
-    this.key = webhookSecurityKey(tagOfTenant(SYSTEM_OWNER, redis.partitions));
-  }
+  constructor(private readonly redis: RedisService) {}
 
   /** The current configuration, read from Redis. @throws StoreUnavailable */
   async current(): Promise<SecurityRules> {
