@@ -5,18 +5,16 @@ import { eventPlaceOf } from './event.js';
 
 /** How operations on one event are confined: to the tenant of the event. */
 export const OF_EVENT: Confinement = {
-  owned: {
-    what: 'event',
-    param: 'event_id',
-    code: 'EVENT_NOT_FOUND',
-    ownerOf: async ({ client, partitions }, id) => {
-      const place = eventPlaceOf(id);
-      if (place === undefined || Number.parseInt(place.partition, 16) >= partitions) {
-        return undefined;
-      }
-      const { partition, entryId } = place;
-      const [entry] = await orStoreError(client.xrange(eventLogKey(tagOf(partition)), entryId, entryId));
-      return entry === undefined ? undefined : fieldsOf(entry[1]).get('tn');
-    },
+  what: 'event',
+  param: 'event_id',
+  code: 'EVENT_NOT_FOUND',
+  ownerOf: async ({ client, partitions }, id) => {
+    const place = eventPlaceOf(id);
+    if (place === undefined || Number.parseInt(place.partition, 16) >= partitions) {
+      return undefined;
+    }
+    const { partition, entryId } = place;
+    const [entry] = await orStoreError(client.xrange(eventLogKey(tagOf(partition)), entryId, entryId));
+    return entry === undefined ? undefined : fieldsOf(entry[1]).get('tn');
   },
 };

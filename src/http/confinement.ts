@@ -23,9 +23,9 @@ export type Place = `${'params' | 'query' | 'body'}.${string}`;
 /** What has an owner, and is named by a parameter of the path. */
 export interface Owned {
   readonly param: string;
-  /** For the refusal of what no tenant of the operator owns. */
+  /** For the refusal of what no tenant of the operator owns; by default, its code is NOT_FOUND. */
   readonly what: string;
-  readonly code: ErrorCode;
+  readonly code?: ErrorCode;
   /** The tenant that owns it; undefined if there is none, or it has none. @throws StoreUnavailable */
   readonly ownerOf: (redis: RedisService, id: string) => Promise<string | undefined>;
 }
@@ -38,7 +38,7 @@ export type Confinement =
   | { readonly tenantAt: Place }
   | { readonly filteredAt: Place }
   | { readonly scopeAt: Place }
-  | { readonly owned: Owned }
+  | Owned
   | 'filtered'
   | 'nothing';
 
@@ -66,38 +66,28 @@ const debitOwner: Owned['ownerOf'] = async ({ scripts, partitions }, eventId) =>
 export const ownerOfSubscription = ownerIn('tn', tagOfWebhookId, webhookKey);
 
 export const OF_RESERVATION: Confinement = {
-  owned: { what: 'reservation', param: 'reservation_id', code: 'NOT_FOUND', ownerOf: ownerOfReservation },
+  what: 'reservation',
+  param: 'reservation_id',
+  ownerOf: ownerOfReservation,
 };
-export const OF_DEBIT: Confinement = {
-  owned: { what: 'direct debit', param: 'event_id', code: 'NOT_FOUND', ownerOf: debitOwner },
-};
+export const OF_DEBIT: Confinement = { what: 'direct debit', param: 'event_id', ownerOf: debitOwner };
 export const OF_POLICY: Confinement = {
-  owned: {
-    what: 'policy',
-    param: 'policy_id',
-    code: 'NOT_FOUND',
-    ownerOf: ownerIn('tenant_id', tagOfPolicyId, policyKey),
-  },
+  what: 'policy',
+  param: 'policy_id',
+  ownerOf: ownerIn('tenant_id', tagOfPolicyId, policyKey),
 };
 export const OF_CREDIT: Confinement = {
-  owned: {
-    what: 'credit',
-    param: 'credit_id',
-    code: 'NOT_FOUND',
-    ownerOf: ownerIn('tenant_id', tagOfCreditId, creditKey),
-  },
+  what: 'credit',
+  param: 'credit_id',
+  ownerOf: ownerIn('tenant_id', tagOfCreditId, creditKey),
 };
 export const ownerOfApiKey = ownerIn('tenant_id', tagOfKeyId, apiKeyKey);
-export const OF_API_KEY: Confinement = {
-  owned: { what: 'API key', param: 'key_id', code: 'NOT_FOUND', ownerOf: ownerOfApiKey },
-};
+export const OF_API_KEY: Confinement = { what: 'API key', param: 'key_id', ownerOf: ownerOfApiKey };
 export const OF_SUBSCRIPTION: Confinement = {
-  owned: {
-    what: 'webhook subscription',
-    param: 'subscription_id',
-    code: 'WEBHOOK_NOT_FOUND',
-    ownerOf: ownerOfSubscription,
-  },
+  what: 'webhook subscription',
+  param: 'subscription_id',
+  code: 'WEBHOOK_NOT_FOUND',
+  ownerOf: ownerOfSubscription,
 };
 
 /** The tenants that the operator of a request is confined to, of whom its handler may show something. */

@@ -84,8 +84,8 @@ export class OperationAccess {
     if (confinement === undefined) {
       throw this.outside(plane, `${words}, and this is of the whole deployment`);
     }
-    if ('owned' in confinement) {
-      return this.requireOwner(tenants, confinement.owned, request, words);
+    if ('ownerOf' in confinement) {
+      return this.requireOwner(tenants, confinement, request, words);
     }
     const { place, tenantId } = namedTenant(confinement, tenants, request);
     if (tenantId === undefined && 'filteredAt' in confinement) {
@@ -100,7 +100,7 @@ export class OperationAccess {
 
   private async requireOwner(
     tenants: Tenants,
-    { what, param, code, ownerOf }: Owned,
+    { what, param, code = 'NOT_FOUND', ownerOf }: Owned,
     request: FastifyRequest,
     words: string,
   ): Promise<void> {
@@ -147,7 +147,7 @@ const missingRight = (plane: AccessRule['plane']): 'FORBIDDEN' | 'INSUFFICIENT_P
 
 /** The tenant that a request names. An operator of one tenant need not name it in a query. */
 function namedTenant(
-  confinement: Exclude<Confinement, string | { readonly owned: Owned }>,
+  confinement: Exclude<Confinement, string | Owned>,
   tenants: readonly string[],
   request: FastifyRequest,
 ): { readonly place: Place; readonly tenantId: string | undefined } {

@@ -13,12 +13,9 @@ import { ApiKeysService, HASHED_SECRET, keyIdOf } from './api-keys.service.js';
 
 /** To the tenant of the key, however that is named. */
 const OF_FOUND_KEY: Confinement = {
-  owned: {
-    what: 'API key',
-    param: 'key_id',
-    code: 'NOT_FOUND',
-    ownerOf: async (redis, idOrHash) => ownerOfApiKey(redis, (await keyIdOf(redis, idOrHash)) ?? ''),
-  },
+  what: 'API key',
+  param: 'key_id',
+  ownerOf: async (redis, idOrHash) => ownerOfApiKey(redis, (await keyIdOf(redis, idOrHash)) ?? ''),
 };
 
 @Controller('ops/api-keys')

@@ -3,15 +3,10 @@ import { deliveryPlaceOf, partsOfRef } from '../dispatch/delivery.js';
 
 /** How operations on one delivery are confined: to the tenant that owns the subscription, which also receives events of others. */
 export const OF_DELIVERY: Confinement = {
-  owned: {
-    what: 'delivery',
-    param: 'delivery_id',
-    code: 'NOT_FOUND',
-    ownerOf: async (redis, id) => {
-      const place = deliveryPlaceOf(id);
-      return place === undefined
-        ? undefined
-        : ownerOfSubscription(redis, partsOfRef(place.ref).subscriptionId);
-    },
+  what: 'delivery',
+  param: 'delivery_id',
+  ownerOf: async (redis, id) => {
+    const place = deliveryPlaceOf(id);
+    return place === undefined ? undefined : ownerOfSubscription(redis, partsOfRef(place.ref).subscriptionId);
   },
 };
