@@ -95,7 +95,6 @@ export async function measureAgainst(plan) {
   const compared = await compare({}, { root }, plan);
   return {
     title: 'Against another commit',
-    command: `npm run bench -- against ${plan.ref}`,
     subject: `This checkout against ${version}, ${basename(root).slice(0, 8)}, in turn: \`other → this\`. Medians of ${plan.rounds * plan.seconds} seconds each, in ${plan.rounds} rounds, and of the ratios of one second beside the next.`,
     store: 'processor time is that of a request, or of both requests of a reserve and its commit',
     tables: [tableOfCompared(compared)],
@@ -149,31 +148,26 @@ async function measureRound(compared, ours, theirs, { seconds, isOursFirst }) {
     await side.target();
     for (const row of new Set(compared.map(({ row }) => row))) {
       const load = ROWS[row]?.load;
-      for (
-        let [operations, turn] = [0, 0];
-        operations < WARM_UP.operations && turn < WARM_UP.seconds;
-        turn += 1
-      ) {
-        operations += (await side.saturate(ROWS[row]?.connections ?? WARM_UP.connections, 1, load))
-          .operations;
+      const connections = ROWS[row]?.connections ?? WARM_UP.connections;
+      let [operations, turns] = [0, 0];
+      while (operations < WARM_UP.operations && turns < WARM_UP.seconds) {
+        operations += (await side.saturate(connections, 1, load)).operations;
+        turns += 1;
       }
     }
     side.pause();
   }
-  const alternately = [sides, [...sides].reverse()];
   for (const { row, connections, pairs } of compared) {
     for (let second = 0; second < seconds; second += 1) {
       /** @type {Map<Harness, Phase>} */
       const phases = new Map();
-      for (const side of alternately[second % 2] ?? []) {
+      for (const side of second % 2 === 0 ? sides : [...sides].reverse()) {
         side.resume();
         phases.set(side, await side.saturate(connections, 1, ROWS[row]?.load));
         side.pause();
       }
-      const [one, other] = [phases.get(ours), phases.get(theirs)];
-      if (one !== undefined && other !== undefined) {
-        pairs.push({ ours: one, theirs: other });
-      }
+      const phaseOf = (/** @type {Harness} */ side) => /** @type {Phase} */ (phases.get(side));
+      pairs.push({ ours: phaseOf(ours), theirs: phaseOf(theirs) });
     }
   }
 }

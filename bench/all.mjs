@@ -6,7 +6,10 @@ import { SHORT } from './duration.mjs';
 import { circumstances, figuresTable, sectionText, today, watched } from './report.mjs';
 import { RESULTS, marked, updatePages } from './summary.mjs';
 
-/** @typedef {import('./types.ts').Result} Result */
+/**
+ * @typedef {import('./types.ts').Result} Result
+ * @typedef {{ measure(options: { only?: string }): Promise<import('./types.ts').Measured> }} Benchmark
+ */
 
 const NAMES = [
   'reserve',
@@ -24,23 +27,18 @@ const NAMES = [
 const APART = ['gateways'];
 
 /**
- * @param {string} name
- * @returns {Promise<unknown>}
- */
-const load = (name) => import(`./${name}.mjs`);
-
-/**
  * Their modules need the built service, so they are loaded only when one is run.
- * @typedef {(options: { only?: string }) => Promise<import('./types.ts').Measured>} Measure
- * @type {Record<string, Measure>}
+ * @type {Record<string, (options: { only?: string }) => Promise<Result>>}
  */
 export const BENCHMARKS = Object.fromEntries(
   [...NAMES, ...APART].map((name) => [
     name,
-    async (options) => {
-      const { measure } = /** @type {{ measure: Measure }} */ (await load(name));
-      return measure(options);
-    },
+    (options) =>
+      watched(name, async () => {
+        /** @type {unknown} */
+        const loaded = await import(`./${name}.mjs`);
+        return /** @type {Benchmark} */ (loaded).measure(options);
+      }),
   ]),
 );
 
@@ -50,9 +48,9 @@ export async function recordAll() {
   mkdirSync(directory, { recursive: true });
   const file = join(directory, `${today()}.md`);
   const results = [];
-  for (const [name, measure] of Object.entries(BENCHMARKS).filter(([name]) => NAMES.includes(name))) {
+  for (const name of NAMES) {
     process.stderr.write(`bench: ${name}\n`);
-    results.push(await watched(() => measure({})));
+    results.push(/** @type {Result} */ (await BENCHMARKS[name]?.({})));
     // An interrupted run keeps its measurements so far.
     writeFileSync(file, reportText(results));
   }
@@ -64,36 +62,24 @@ export async function recordAll() {
 
 /** @param {Result[]} results */
 function reportText(results) {
-  const run = `${today()}; ${circumstances()}`;
   const missing = NAMES.slice(results.length);
+  // The figures with a target, and the headlines. The sections have all figures.
+  const summary = results.flatMap(({ title, figures }) =>
+    figures
+      .filter(({ met, isHeadline }) => met !== undefined || isHeadline)
+      .map((one) => ({ ...one, name: `${title}: ${one.name}` })),
+  );
+  const doubts = results
+    .filter(({ notes }) => notes.length > 0)
+    .map(({ title, notes }) => `${title}: ${notes.join(' ')}`);
+  const parts = [`${today()}; ${circumstances()}.`, figuresTable(summary), doubts.join('\n')];
   return (
     [
       `# Benchmarks of ${today()}`,
       'Written by `npm run bench -- all`, with nothing added by hand. [README](../README.md) says how each is measured.',
       ...(missing.length === 0 ? [] : [`Not measured in this run: ${missing.join(', ')}.`]),
-      marked(`${run}.\n\n${summaryTable(results)}${doubtsOf(results)}`),
+      marked(parts.filter((part) => part !== '').join('\n\n')),
       ...results.map((result) => `## ${result.title}\n\n${sectionText(result).trimEnd()}`),
     ].join('\n\n') + '\n'
   );
-}
-
-/**
- * The figures with a target, and the headlines. The sections have all figures.
- * @param {Result[]} results
- */
-function summaryTable(results) {
-  const figures = results.flatMap(({ title, figures }) =>
-    figures
-      .filter(({ met, isHeadline }) => met !== undefined || isHeadline)
-      .map((one) => ({ ...one, name: `${title}: ${one.name}` })),
-  );
-  return figuresTable(figures);
-}
-
-/** @param {Result[]} results */
-function doubtsOf(results) {
-  const doubtful = results
-    .filter(({ notes }) => notes.length > 0)
-    .map(({ title, notes }) => `${title}: ${notes.join(' ')}`);
-  return doubtful.length === 0 ? '' : `\n\n${doubtful.join('\n')}`;
 }

@@ -5,8 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseJson } from '../scripts/install.mjs';
 import { keyspace } from './built.mjs';
-import { Client } from './client.mjs';
-import { usedMemory } from './cpu.mjs';
+import { Client, inTurn } from './client.mjs';
+import { meanUsage, shareOfIndex, usedMemory } from './cpu.mjs';
 import { unlessShort, until } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { aim, storeOf, tableOf, whole } from './report.mjs';
@@ -25,7 +25,8 @@ const {
 /**
  * @typedef {'commit' | 'release'} Verb
  * @typedef {{ key: string, endKey: string, id: string, verb?: Verb }} Hold
- * @typedef {{ name: string, record: number, idempotency: number, listIndex: number, ttlIndex: number, total: number }} Row  bytes of one reservation
+ * @typedef {{ redis: import('ioredis').Redis, client: Client, tenant: string, tag: string }} World
+ * @typedef {Awaited<ReturnType<typeof bytesOf>>} Row  bytes of one reservation
  */
 
 /** More than 128, so that the indexes have the encoding of large sorted sets. */
@@ -35,178 +36,141 @@ const TARGET_BYTES = 400;
 const PACK_TIMEOUT_MS = 60_000;
 const SHORTEST_TTL_MS = 1000;
 
+/** @returns {Promise<import('./types.ts').Measured>} */
 export const measure = () =>
-  Harness.with({}, async (harness) => new AuditBytes(harness, await harness.target()).result());
-
-class AuditBytes {
-  /**
-   * @param {Harness} harness
-   * @param {import('./types.ts').Target} target
-   */
-  constructor(harness, target) {
-    this.redis = harness.redis;
-    this.target = target;
-    this.tag = tagOfTenant(target.tenant);
-    const headers = { 'x-cycles-api-key': target.apiKey };
-    const client = new Client(harness.service.port, { connections: CONNECTIONS, headers });
-    this.client = harness.use(client, (one) => one.close());
-  }
-
-  async result() {
-    /** @type {Row[]} */
+  Harness.with({}, async (harness) => {
+    const { redis, service } = harness;
+    const { tenant, apiKey } = await harness.target();
+    const headers = { 'x-cycles-api-key': apiKey };
+    const client = new Client(service.port, { connections: CONNECTIONS, headers });
+    const world = {
+      redis,
+      tenant,
+      tag: tagOfTenant(tenant),
+      client: harness.use(client, (one) => one.close()),
+    };
     const rows = [];
-    const live = await this.make({ ttl_ms: 600_000 });
-    rows.push(await this.measure('live', live));
-    await this.end(live, (hold) => [
-      'commit',
-      { idempotency_key: hold.endKey, actual: { unit: 'TOKENS', amount: 800 } },
-    ]);
-    await this.packed();
-    rows.push(await this.measure('committed', live));
-    await this.lapse(live);
-    rows.push(await this.measure('committed, its idempotency records lapsed', live));
+    const live = await make(world, { ttl_ms: 600_000 });
+    rows.push(await bytesOf(world, 'live', live));
+    await end(world, live, 'commit', { actual: { unit: 'TOKENS', amount: 800 } });
+    await packed(world);
+    rows.push(await bytesOf(world, 'committed', live));
+    await lapse(world, live);
+    rows.push(await bytesOf(world, 'committed, its idempotency records lapsed', live));
     // Excludes the first ones, which include the memory of scripts, connections and growing hash tables.
-    const start = await usedMemory(this.redis);
-    const released = await this.make({ ttl_ms: 600_000 });
-    await this.end(released, (hold) => ['release', { idempotency_key: hold.endKey, reason: 'not needed' }]);
-    await this.packed();
-    await this.lapse(released);
-    const growth = ((await usedMemory(this.redis)) - start) / COUNT;
-    rows.push(await this.measure('released, its idempotency records lapsed', released));
-    const expired = await this.make({ ttl_ms: SHORTEST_TTL_MS, grace_period_ms: 0 });
-    await this.packed(SHORTEST_TTL_MS);
-    await this.lapse(expired);
-    rows.push(await this.measure('expired, its idempotency records lapsed', expired));
-    return resultOf(rows, growth, await this.eventBytes(), await storeOf(this.redis));
-  }
+    const start = await usedMemory(redis);
+    const released = await make(world, { ttl_ms: 600_000 });
+    await end(world, released, 'release', { reason: 'not needed' });
+    await packed(world);
+    await lapse(world, released);
+    const growth = ((await usedMemory(redis)) - start) / COUNT;
+    rows.push(await bytesOf(world, 'released, its idempotency records lapsed', released));
+    const expired = await make(world, { ttl_ms: SHORTEST_TTL_MS, grace_period_ms: 0 });
+    await delay(SHORTEST_TTL_MS);
+    await packed(world);
+    await lapse(world, expired);
+    rows.push(await bytesOf(world, 'expired, its idempotency records lapsed', expired));
+    const events = eventLogKey(world.tag);
+    const logBytes = Number(await redis.memory('USAGE', events, 'SAMPLES', 0));
+    return resultOf(rows, growth, logBytes / (await redis.xlen(events)), await storeOf(redis));
+  });
 
-  /**
-   * Reservations over HTTP, with UUIDs as keys, as most clients send them.
-   * @param {{ ttl_ms: number, grace_period_ms?: number }} lease
-   */
-  async make(lease) {
-    const { tenant } = this.target;
-    /** @type {Hold[]} */
-    const holds = Array.from({ length: COUNT }, () => ({ key: randomUUID(), endKey: randomUUID(), id: '' }));
-    await this.each(holds, async (hold) => {
-      const answer = await this.post('/v1/reservations', {
-        idempotency_key: hold.key,
-        subject: { tenant, workspace: 'prod', agent: 'summarizer' },
-        action: { kind: 'llm.completion', name: 'gpt-4o' },
-        estimate: { unit: 'TOKENS', amount: 1000 },
-        ...lease,
-      });
-      hold.id = String(answer.reservation_id);
+/**
+ * @param {World} world
+ * @param {string} path
+ * @param {object} body
+ */
+async function post({ client }, path, body) {
+  const { status, text } = await client.post(path, body);
+  if (status !== 200) {
+    throw new Error(`${path}: ${status} ${text}`);
+  }
+  return /** @type {Record<string, unknown>} */ (parseJson(text));
+}
+
+/**
+ * Reservations over HTTP, with UUIDs as keys, as most clients send them.
+ * @param {World} world
+ * @param {{ ttl_ms: number, grace_period_ms?: number }} lease
+ */
+async function make(world, lease) {
+  /** @type {Hold[]} */
+  const holds = Array.from({ length: COUNT }, () => ({ key: randomUUID(), endKey: randomUUID(), id: '' }));
+  await inTurn(holds, CONNECTIONS, async (hold) => {
+    const answer = await post(world, '/v1/reservations', {
+      idempotency_key: hold.key,
+      subject: { tenant: world.tenant, workspace: 'prod', agent: 'summarizer' },
+      action: { kind: 'llm.completion', name: 'gpt-4o' },
+      estimate: { unit: 'TOKENS', amount: 1000 },
+      ...lease,
     });
-    return holds;
-  }
+    hold.id = String(answer.reservation_id);
+  });
+  return holds;
+}
 
-  /**
-   * @param {Hold[]} holds
-   * @param {(hold: Hold) => [verb: Verb, body: object]} request
-   */
-  async end(holds, request) {
-    await this.each(holds, async (hold) => {
-      const [verb, body] = request(hold);
-      await this.post(`/v1/reservations/${hold.id}/${verb}`, body);
-      hold.verb = verb;
-    });
-  }
+/** @type {(world: World, holds: Hold[], verb: Verb, body: object) => Promise<void>} */
+const end = (world, holds, verb, body) =>
+  inTurn(holds, CONNECTIONS, async (hold) => {
+    await post(world, `/v1/reservations/${hold.id}/${verb}`, { idempotency_key: hold.endKey, ...body });
+    hold.verb = verb;
+  });
 
-  /**
-   * @param {Hold[]} items
-   * @param {(hold: Hold) => Promise<void>} work
-   */
-  async each(items, work) {
-    const left = [...items];
-    await Promise.all(
-      Array.from({ length: CONNECTIONS }, async () => {
-        for (let item = left.pop(); item !== undefined; item = left.pop()) {
-          await work(item);
-        }
-      }),
-    );
-  }
+/**
+ * Waits until nothing is live and nothing waits to be packed.
+ * @param {World} world
+ */
+function packed({ redis, tag }) {
+  const isPacked = async () => {
+    const [entries, kept, live] = await Promise.all([
+      redis.xlen(journalKey(tag)),
+      redis.hget(journalPlacesKey(tag), 'kept'),
+      redis.zcard(ttlIndexKey(tag)),
+    ]);
+    // Packed ones wait for the archiver.
+    return entries - Number(kept ?? 0) + live === 0;
+  };
+  return until(isPacked, PACK_TIMEOUT_MS, 'the janitor did not pack everything');
+}
 
-  /**
-   * @param {string} path
-   * @param {object} body
-   */
-  async post(path, body) {
-    const { status, text } = await this.client.post(path, body);
-    if (status !== 200) {
-      throw new Error(`${path}: ${status} ${text}`);
-    }
-    return /** @type {Record<string, unknown>} */ (parseJson(text));
-  }
+/** @type {(world: World, hold: Hold) => string[]} */
+const idempotencyKeys = ({ tenant, tag }, { id, key, endKey, verb }) => [
+  idempotencyKey.reserve(tag, tenant, key),
+  ...(verb === undefined ? [] : [idempotencyKey[verb](tag, tenant, id, endKey)]),
+];
 
-  /** Waits until nothing is live and nothing waits to be packed. */
-  async packed(afterMs = 0) {
-    await delay(afterMs);
-    const isPacked = async () => {
-      const [entries, kept, live] = await Promise.all([
-        this.redis.xlen(journalKey(this.tag)),
-        this.redis.hget(journalPlacesKey(this.tag), 'kept'),
-        this.redis.zcard(ttlIndexKey(this.tag)),
-      ]);
-      // Packed ones wait for the archiver.
-      return entries - Number(kept ?? 0) + live === 0;
-    };
-    await until(isPacked, PACK_TIMEOUT_MS, 'the janitor did not pack everything');
-  }
+/**
+ * Removes what would expire a day later.
+ * @param {World} world
+ * @param {Hold[]} holds
+ */
+async function lapse(world, holds) {
+  const pipeline = world.redis.pipeline();
+  holds.forEach((hold) => pipeline.del(...idempotencyKeys(world, hold)));
+  await pipeline.exec();
+}
 
-  /** @param {Hold} hold */
-  idempotencyKeys({ id, key, endKey, verb }) {
-    const { tenant } = this.target;
-    return [
-      idempotencyKey.reserve(this.tag, tenant, key),
-      ...(verb === undefined ? [] : [idempotencyKey[verb](this.tag, tenant, id, endKey)]),
-    ];
-  }
-
-  /**
-   * Removes what would expire a day later.
-   * @param {Hold[]} holds
-   */
-  async lapse(holds) {
-    const pipeline = this.redis.pipeline();
-    holds.forEach((hold) => pipeline.del(...this.idempotencyKeys(hold)));
-    await pipeline.exec();
-  }
-
-  /**
-   * @param {string} name
-   * @param {Hold[]} holds
-   * @returns {Promise<Row>}
-   */
-  async measure(name, holds) {
-    const usage = async (/** @type {(hold: Hold) => string[]} */ keysOf) => {
-      const pipeline = this.redis.pipeline();
-      holds.flatMap(keysOf).forEach((key) => pipeline.memory('USAGE', key));
-      const sizes = ((await pipeline.exec()) ?? []).map(([, bytes]) => Number(bytes ?? 0));
-      return sizes.reduce((sum, bytes) => sum + bytes, 0) / holds.length;
-    };
-    const share = async (/** @type {string} */ index) =>
-      Number((await this.redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) /
-      Math.max(1, await this.redis.zcard(index));
-    const record = await usage(({ id }) => [reservationKey(this.tag, id)]);
-    const idempotency = await usage((hold) => this.idempotencyKeys(hold));
-    const listIndex = await share(reservationIndexKey(this.tag, this.target.tenant));
-    const ttlIndex = await share(ttlIndexKey(this.tag));
-    return {
-      name,
-      record,
-      idempotency,
-      listIndex,
-      ttlIndex,
-      total: record + idempotency + listIndex + ttlIndex,
-    };
-  }
-
-  async eventBytes() {
-    const length = await this.redis.xlen(eventLogKey(this.tag));
-    return Number(await this.redis.memory('USAGE', eventLogKey(this.tag), 'SAMPLES', 0)) / length;
-  }
+/**
+ * @param {World} world
+ * @param {string} name
+ * @param {Hold[]} holds
+ */
+async function bytesOf(world, name, holds) {
+  const { redis, tag, tenant } = world;
+  const records = holds.map(({ id }) => reservationKey(tag, id));
+  const keys = holds.flatMap((hold) => idempotencyKeys(world, hold));
+  const record = await meanUsage(redis, records);
+  const idempotency = (await meanUsage(redis, keys)) * (keys.length / holds.length);
+  const listIndex = await shareOfIndex(redis, reservationIndexKey(tag, tenant));
+  const ttlIndex = await shareOfIndex(redis, ttlIndexKey(tag));
+  return {
+    name,
+    record,
+    idempotency,
+    listIndex,
+    ttlIndex,
+    total: record + idempotency + listIndex + ttlIndex,
+  };
 }
 
 /**
@@ -229,7 +193,6 @@ function resultOf(rows, growth, eventBytes, store) {
   };
   return {
     title: 'Bytes of a reservation',
-    command: 'npm run bench -- audit-bytes',
     subject: `Bytes of one reservation with three budgeted scopes, by \`MEMORY USAGE\`, ${whole(COUNT)} of each.`,
     store,
     tables: [tableOf(rows, columns, 1)],

@@ -11,11 +11,10 @@ import {
   rmSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT, SetupError, readJson } from '../scripts/install.mjs';
+import { ROOT, SetupError, outputOf, readJson } from '../scripts/install.mjs';
 import { say } from './report.mjs';
 
 const BUILT = join(ROOT, 'node_modules', '.cache', 'bench');
-const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 
 /**
  * The newest version before this one that the changelog calls released, with its commit.
@@ -44,8 +43,9 @@ export function ownLastRelease() {
  * @param {string} ref such as a branch or a commit
  */
 export function builtCheckout(ref) {
-  const found = run('git', ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`], ROOT);
-  const commit = found.stdout.toString().trim();
+  const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];
+  const found = spawnSync('git', words, { cwd: ROOT, encoding: 'utf8' });
+  const commit = found.stdout.trim();
   if (found.status !== 0) {
     throw new SetupError(`${ref} is not in this clone; if the clone is shallow, \`git fetch --unshallow\``);
   }
@@ -66,14 +66,15 @@ function build(commit, folder) {
   mkdirSync(BUILT, { recursive: true });
   const partial = mkdtempSync(join(BUILT, 'partial-'));
   try {
-    const { stdout: files } = done('git', ['archive', commit], ROOT);
-    done('tar', ['-x'], partial, files);
+    outputOf('tar', ['-x'], { cwd: partial, input: outputOf('git', ['archive', commit]) });
     if (dependenciesOf(partial) === dependenciesOf(ROOT)) {
       linkDependencies(partial);
     } else {
-      done('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], partial);
+      outputOf('npm', ['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], {
+        cwd: partial,
+      });
     }
-    done('npm', ['run', '--silent', 'build'], partial);
+    outputOf('npm', ['run', '--silent', 'build'], { cwd: partial });
     renameSync(partial, folder);
   } finally {
     rmSync(partial, { recursive: true, force: true });
@@ -92,30 +93,11 @@ function linkDependencies(folder) {
   const [from, to] = [join(ROOT, 'node_modules'), join(folder, 'node_modules')];
   mkdirSync(to);
   const names = readdirSync(from).filter((name) => name !== '.cache');
-  const linked = run('cp', ['-al', ...names, to], from);
+  const linked = spawnSync('cp', ['-al', ...names, to], { cwd: from });
   if (linked.status !== 0) {
     // This cp or this file system has no hard links.
     for (const name of names) {
       cpSync(join(from, name), join(to, name), { recursive: true, verbatimSymlinks: true });
     }
   }
-}
-
-/**
- * @param {string} command
- * @param {string[]} args
- * @param {string} cwd
- * @param {Buffer} [input]
- */
-const run = (command, args, cwd, input) =>
-  spawnSync(command, args, { cwd, input: input ?? '', maxBuffer: MAX_OUTPUT_BYTES });
-
-/** @type {typeof run} */
-function done(command, args, cwd, input) {
-  const result = run(command, args, cwd, input);
-  if (result.status !== 0) {
-    const reason = result.error?.message ?? [result.stdout, result.stderr].join('').trim().split('\n').at(-1);
-    throw new SetupError(`${command} ${args[0]} failed in ${cwd}: ${reason}`);
-  }
-  return result;
 }

@@ -55,3 +55,20 @@ export class Client {
     return this.pool.destroy();
   }
 }
+
+/**
+ * Works through the items, so many at a time.
+ * @template Item
+ * @param {readonly Item[]} items
+ * @param {number} atOnce
+ * @param {(item: Item) => Promise<unknown>} work
+ */
+export async function inTurn(items, atOnce, work) {
+  const left = items.values();
+  const worker = async () => {
+    for (const item of left) {
+      await work(item);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+}

@@ -38,9 +38,9 @@ export function expectSuccess(status, body) {
 /**
  * @param {{ port: number, connections: number, seconds: number }} plan
  * @param {Request[]} requests that each connection sends in turn
- * @param {{ apiKey?: string, answered?: () => void }} [how]
+ * @param {{ apiKey?: string }} [tenant]
  */
-export async function closedLoop({ port, connections, seconds }, requests, { apiKey, answered } = {}) {
+export async function closedLoop({ port, connections, seconds }, requests, { apiKey } = {}) {
   const latencies = createHistogram();
   const key = apiKey === undefined ? {} : { 'x-cycles-api-key': apiKey };
   const start = performance.now();
@@ -79,7 +79,6 @@ export async function closedLoop({ port, connections, seconds }, requests, { api
     });
     running.on('response', (_client, _status, _bytes, ms) => {
       note(latencies, ms);
-      answered?.();
     });
   });
   if (failure !== undefined) {
@@ -89,8 +88,8 @@ export async function closedLoop({ port, connections, seconds }, requests, { api
     throw new Error(`${errors} requests failed or were not answered in time`);
   }
   const elapsed_s = (performance.now() - start) / 1000;
-  const statuses = Object.fromEntries(
+  const outcomes = Object.fromEntries(
     Object.entries(statusCodeStats).map(([status, { count = 0 }]) => [status, count]),
   );
-  return { elapsed_s, statuses, ...summaryOf(latencies) };
+  return { elapsed_s, outcomes, ...summaryOf(latencies) };
 }

@@ -40,6 +40,7 @@ const TTL_MS = 1000;
 const REFUSED_MS = 3 * TTL_MS;
 const TIMEOUT_MS = 60_000;
 
+/** @returns {Promise<import('./types.ts').Measured>} */
 export const measure = () =>
   Harness.with({}, async (harness) => {
     const { redis } = harness;
@@ -56,7 +57,27 @@ export const measure = () =>
         rows.push({ scenario: scenario.name, way: way.name, ...(await spend(way, scenario)) });
       }
     }
-    return resultOf(await storeOf(redis), rows);
+    const ours = rows.filter(({ way }) => way === 'Holdfast');
+    return {
+      title: 'Beside a counter',
+      subject: `${CLIENTS} clients spend a budget of ${whole(BUDGET)} until it is refused to all: each call asks for ${whole(ESTIMATE)} and uses ${ACTUAL}. The error is what the books charged for nothing.`,
+      store: await storeOf(redis),
+      tables: [tableOf(rows, COLUMNS, 2)],
+      figures: [
+        figure(
+          'used of the budget, each scenario',
+          ours.map(({ used }) => percent(used)).join(', '),
+          `${percent(BUDGET - ESTIMATE)} to 100 %`,
+          ours.every(({ used }) => used <= BUDGET && used >= BUDGET - ESTIMATE),
+        ),
+        figure(
+          'error of the ledger, each scenario',
+          ours.map((row) => percent(Math.abs(errorOf(row)))).join(', '),
+          '0 %',
+          ours.every((row) => errorOf(row) === 0),
+        ),
+      ],
+    };
   });
 
 /**
@@ -175,41 +196,13 @@ async function spend({ admit, settle, left }, { crashed, lost }) {
 
 const percent = (/** @type {number} */ amount) => `${((100 * amount) / BUDGET).toFixed(1)} %`;
 
-/**
- * @param {string} store
- * @param {Row[]} rows
- * @returns {import('./types.ts').Measured}
- */
-function resultOf(store, rows) {
-  const ours = rows.filter(({ way }) => way === 'Holdfast');
-  const errorOf = (/** @type {Row} */ { used, left }) => BUDGET - used - left;
-  /** @type {Record<string, (row: Row) => string>} */
-  const columns = {
-    scenario: ({ scenario }) => scenario,
-    way: ({ way }) => way,
-    'really used': ({ used }) => whole(used),
-    'of the budget': ({ used }) => percent(used),
-    'error of the books': (row) => percent(errorOf(row)),
-  };
-  return {
-    title: 'Beside a counter',
-    command: 'npm run bench -- counter',
-    subject: `${CLIENTS} clients spend a budget of ${whole(BUDGET)} until it is refused to all: each call asks for ${whole(ESTIMATE)} and uses ${ACTUAL}. The error is what the books charged for nothing.`,
-    store,
-    tables: [tableOf(rows, columns, 2)],
-    figures: [
-      figure(
-        'used of the budget, each scenario',
-        ours.map(({ used }) => percent(used)).join(', '),
-        `${percent(BUDGET - ESTIMATE)} to 100 %`,
-        ours.every(({ used }) => used <= BUDGET && used >= BUDGET - ESTIMATE),
-      ),
-      figure(
-        'error of the ledger, each scenario',
-        ours.map((row) => percent(Math.abs(errorOf(row)))).join(', '),
-        '0 %',
-        ours.every((row) => errorOf(row) === 0),
-      ),
-    ],
-  };
-}
+const errorOf = (/** @type {Row} */ { used, left }) => BUDGET - used - left;
+
+/** @type {Record<string, (row: Row) => string>} */
+const COLUMNS = {
+  scenario: ({ scenario }) => scenario,
+  way: ({ way }) => way,
+  'really used': ({ used }) => whole(used),
+  'of the budget': ({ used }) => percent(used),
+  'error of the books': (row) => percent(errorOf(row)),
+};

@@ -7,37 +7,28 @@ import { cpus } from 'node:os';
 const CLOCK_TICKS_PER_SECOND = 100;
 
 /**
- * Clock ticks of a process in user and system mode, and the same of its children that have ended.
+ * CPU seconds that a process has used, and those of its children that have ended; NaN where there is no /proc.
  * @param {number | 'self' | undefined} pid
  */
-function ticksOf(pid) {
+function secondsOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields.slice(11, 15).map(Number);
+    const [user = NaN, system = NaN, children = NaN, systemOfChildren = NaN] = fields
+      .slice(11, 15)
+      .map((ticks) => Number(ticks) / CLOCK_TICKS_PER_SECOND);
+    return { own: user + system, ofChildren: children + systemOfChildren };
   } catch {
-    return [];
+    return { own: NaN, ofChildren: NaN };
   }
 }
 
-/**
- * CPU seconds that a process has used; NaN where there is no /proc.
- * @param {number | undefined} pid
- */
-export function cpuSecondsOf(pid) {
-  const [user = NaN, system = NaN] = ticksOf(pid);
-  return (user + system) / CLOCK_TICKS_PER_SECOND;
-}
+/** @param {number | undefined} pid */
+export const cpuSecondsOf = (pid) => secondsOf(pid).own;
 
 /** CPU seconds of all processes of the machine. */
 function machineCpuSeconds() {
   return cpus().reduce((sum, { times }) => sum + (times.user + times.nice + times.sys + times.irq) / 1000, 0);
-}
-
-/** CPU seconds of this process and of those that it started, as far as they have ended; NaN where there is no /proc. */
-function ownCpuSeconds() {
-  const [user = NaN, system = NaN, children = NaN, systemOfChildren = NaN] = ticksOf('self');
-  return (user + system + children + systemOfChildren) / CLOCK_TICKS_PER_SECOND;
 }
 
 /**
@@ -45,7 +36,11 @@ function ownCpuSeconds() {
  * processors, or NaN.
  */
 export function watchOthers() {
-  const sample = () => ({ at: performance.now(), machine: machineCpuSeconds(), own: ownCpuSeconds() });
+  const ownSeconds = () => {
+    const { own, ofChildren } = secondsOf('self');
+    return own + ofChildren;
+  };
+  const sample = () => ({ at: performance.now(), machine: machineCpuSeconds(), own: ownSeconds() });
   const before = sample();
   return () => {
     const now = sample();
@@ -111,9 +106,22 @@ export async function usedMemory(redis) {
   );
 }
 
-/** @param {Redis} redis */
-export async function mainThreadSeconds(redis) {
-  const info = await redis.info('cpu');
-  // Missing on systems that do not count threads.
-  return infoNumber(info, 'used_cpu_user_main_thread') + infoNumber(info, 'used_cpu_sys_main_thread') || NaN;
+/**
+ * Bytes of a key, by MEMORY USAGE: the mean of these.
+ * @param {Redis} redis
+ * @param {readonly string[]} keys
+ */
+export async function meanUsage(redis, keys) {
+  const pipeline = redis.pipeline();
+  keys.forEach((key) => pipeline.memory('USAGE', key));
+  const sizes = ((await pipeline.exec()) ?? []).map(([, bytes]) => Number(bytes ?? 0));
+  return sizes.reduce((sum, bytes) => sum + bytes, 0) / keys.length;
 }
+
+/**
+ * Bytes of an index for each of its members.
+ * @param {Redis} redis
+ * @param {string} index
+ */
+export const shareOfIndex = async (redis, index) =>
+  Number((await redis.memory('USAGE', index, 'SAMPLES', 0)) ?? 0) / Math.max(1, await redis.zcard(index));

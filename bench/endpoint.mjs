@@ -8,56 +8,32 @@ import { fileURLToPath } from 'node:url';
  * @typedef {{ path: string, requests: number, first: number, last: number, delays: number[] }} Inbox
  */
 
-/**
- * @param {import('node:child_process').ChildProcess} child
- * @returns {Promise<unknown>} its next message
- */
-function messageOf(child) {
-  return new Promise((done) => child.once('message', done));
-}
+/** @typedef {Awaited<ReturnType<typeof startEndpoint>>} Endpoint */
 
-export class Endpoint {
-  /**
-   * @param {import('node:child_process').ChildProcess} child
-   * @param {number} port
-   */
-  constructor(child, port) {
-    this.child = child;
-    this.url = `http://127.0.0.1:${port}`;
-  }
-
-  static async start() {
-    const child = fork(fileURLToPath(new URL('./webhook-endpoint.mjs', import.meta.url)));
-    const { port } = /** @type {{ port: number }} */ (await messageOf(child));
-    return new Endpoint(child, port);
-  }
-
-  get pid() {
-    return this.child.pid;
-  }
-
-  /**
-   * What the paths that respond immediately received, and all delays.
-   * @param {{ forget: boolean }} how whether the endpoint begins anew afterwards
-   */
-  async received(how) {
-    this.child.send(how);
-    const { noted } = /** @type {{ noted: Inbox[] }} */ (await messageOf(this.child));
-    const inboxes = noted.filter(({ path }) => !path.startsWith('/hang'));
-    return { inboxes, delays: inboxes.flatMap(({ delays }) => delays) };
-  }
-
-  /**
-   * How many requests each second since 1970 brought. Costs little, however many there were.
-   * @returns {Promise<Map<number, number>>}
-   */
-  async bySecond() {
-    this.child.send({ forget: false, brief: true });
-    const { seconds } = /** @type {{ seconds: [number, number][] }} */ (await messageOf(this.child));
-    return new Map(seconds);
-  }
-
-  stop() {
-    this.child.disconnect();
-  }
+export async function startEndpoint() {
+  const child = fork(fileURLToPath(new URL('./webhook-endpoint.mjs', import.meta.url)));
+  /** @returns {Promise<unknown>} */
+  const message = () => new Promise((done) => child.once('message', done));
+  const { port } = /** @type {{ port: number }} */ (await message());
+  return {
+    url: `http://127.0.0.1:${port}`,
+    pid: child.pid,
+    /**
+     * What the paths that respond immediately received, and all delays.
+     * @param {{ forget: boolean }} how whether the endpoint begins anew afterwards
+     */
+    async received(how) {
+      child.send(how);
+      const { noted } = /** @type {{ noted: Inbox[] }} */ (await message());
+      const inboxes = noted.filter(({ path }) => !path.startsWith('/hang'));
+      return { inboxes, delays: inboxes.flatMap(({ delays }) => delays) };
+    },
+    /** How many requests each second since 1970 brought. Costs little, however many there were. */
+    async bySecond() {
+      child.send({ forget: false, brief: true });
+      const { seconds } = /** @type {{ seconds: [number, number][] }} */ (await message());
+      return new Map(seconds);
+    },
+    stop: () => child.disconnect(),
+  };
 }

@@ -3,12 +3,11 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { SetupError, parseJson, redisBinary } from '../scripts/install.mjs';
+import { SetupError, parseJson } from '../scripts/install.mjs';
 import { LITELLM, NO_PYTHON, ensureEnvironment, findPython } from '../scripts/python.mjs';
 import { until } from './duration.mjs';
-import { freePort, keptEnvironment } from './service.mjs';
+import { freePort, keptEnvironment, startRedis } from './service.mjs';
 
 const START_MS = 240_000;
 const TESTS = join(LITELLM, 'tests');
@@ -81,12 +80,11 @@ export class GatewayWorld {
     };
   }
 
+  /** A Redis of its own for LiteLLM's counters. */
   async redis() {
-    const port = await freePort();
-    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', this.folder];
-    const { kill } = this.start(redisBinary() ?? 'redis-server', args);
-    await delay(500);
-    return { port, stop: kill };
+    const redis = await startRedis(mkdtempSync(join(this.folder, 'redis-')));
+    this.ends.push(redis.stop);
+    return redis;
   }
 
   /**

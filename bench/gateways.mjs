@@ -2,9 +2,10 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { SetupError } from '../scripts/install.mjs';
+import { inTurn } from './client.mjs';
 import { unlessShort } from './duration.mjs';
 import { GatewayWorld, eventually } from './gateway-world.mjs';
-import { aim, hundredths, say, tableOf } from './report.mjs';
+import { aim, hundredths, median, say, tableOf } from './report.mjs';
 import { askAsAdmin, startService } from './service.mjs';
 
 /**
@@ -35,12 +36,16 @@ const TRAFFIC = 100;
 const CONNECTIONS = 20;
 /** Longer than the first traffic after a kill takes, which is to meet the holds of the killed proxy. */
 const TTL_S = 30;
-const LATENCY_CALLS = unlessShort(300, 20);
 const LATENCY_PAIRS = unlessShort(3, 1);
+/** In each of them. Odd, so that there is a median. */
+const LATENCY_CALLS = unlessShort(101, 21);
 const PARTS = ['authorities', 'policies', 'latency'];
 const TEAMS = ['crowd', 'turns', 'away', 'killed', 'idle'];
 
-/** @param {{ only?: string }} options */
+/**
+ * @param {{ only?: string }} options
+ * @returns {Promise<import('./types.ts').Measured>}
+ */
 export const measure = ({ only }) =>
   GatewayWorld.with(async (world) => {
     if (only !== undefined && !PARTS.includes(only)) {
@@ -48,57 +53,42 @@ export const measure = ({ only }) =>
     }
     const does = (/** @type {string} */ part) => only === undefined || only === part;
     const upstream = await world.upstream();
-    const shares = [
-      ...(does('authorities') ? await measureShares(await authorities(world, upstream)) : []),
-      ...(does('policies') ? await measureShares(await otherPolicies(world, upstream)) : []),
-    ];
+    const sides = [];
+    if (does('authorities')) {
+      sides.push(
+        await litellmSide(world, upstream, "LiteLLM's default", {}),
+        await litellmSide(world, upstream, 'its strict mode', { fail_closed_budget_enforcement: true }),
+        await holdfastSide(world, upstream, 'Holdfast, estimate', 'estimate'),
+      );
+    }
+    if (does('policies')) {
+      sides.push(
+        await holdfastSide(world, upstream, 'Holdfast, input', 'input'),
+        await holdfastSide(world, upstream, 'Holdfast, release', 'release'),
+      );
+    }
+    const shares = [];
+    for (const side of sides) {
+      shares.push({ name: side.name, ...(await sharesOf(side)) });
+      say(`${side.name}: ${JSON.stringify(shares.at(-1))}`);
+    }
     const added = does('latency') ? await measureLatency(world, upstream) : [];
+    const [text, unit] = [hundredths, ' ms'];
     const version = execFileSync(world.python, [
       '-c',
       'from importlib.metadata import version; print(version("litellm"))',
     ]);
     return {
       title: 'Gateways',
-      command: 'npm run bench -- gateways',
       subject: `What the provider billed, as a share of a budget of 50 calls, with LiteLLM ${String(version).trim()} before a made-up provider. The word behind Holdfast is its orphan policy.`,
       store: 'counters of LiteLLM in a Redis of their own, without a database',
       tables: shares.length === 0 ? [] : [sharesTable(shares)],
       figures:
         added.length === 0
           ? []
-          : [
-              aim('added to a call by the callback, median', added, {
-                text: hundredths,
-                unit: ' ms',
-                atMost: 10,
-              }),
-            ],
+          : [aim('added to a call by the callback, median', added, { text, unit, atMost: 10 })],
     };
   });
-
-/** @type {(world: GatewayWorld, upstream: Upstream) => Promise<Side[]>} */
-const authorities = async (world, upstream) => [
-  await litellmSide(world, upstream, "LiteLLM's default", {}),
-  await litellmSide(world, upstream, 'its strict mode', { fail_closed_budget_enforcement: true }),
-  await holdfastSide(world, upstream, 'Holdfast, estimate', 'estimate'),
-];
-
-/** @type {(world: GatewayWorld, upstream: Upstream) => Promise<Side[]>} */
-const otherPolicies = async (world, upstream) => [
-  await holdfastSide(world, upstream, 'Holdfast, input', 'input'),
-  await holdfastSide(world, upstream, 'Holdfast, release', 'release'),
-];
-
-/** @param {Side[]} sides */
-async function measureShares(sides) {
-  const measured = [];
-  for (const side of sides) {
-    const shares = await sharesOf(side);
-    say(`${side.name}: ${JSON.stringify(shares)}`);
-    measured.push({ name: side.name, ...shares });
-  }
-  return measured;
-}
 
 /** @param {Side} side */
 async function sharesOf(side) {
@@ -194,14 +184,9 @@ async function call(proxy, team, orders) {
 async function traffic(proxy, team, count, tag) {
   /** @type {number[]} */
   const statuses = [];
-  let left = count;
-  const client = async () => {
-    while (left > 0) {
-      left -= 1;
-      statuses.push(await call(proxy, team, { tag }));
-    }
-  };
-  await Promise.all(Array.from({ length: CONNECTIONS }, client));
+  await inTurn([...Array(count).keys()], CONNECTIONS, async () => {
+    statuses.push(await call(proxy, team, { tag }));
+  });
   return statuses;
 }
 
@@ -262,14 +247,7 @@ async function litellmSide(world, upstream, name, general) {
  */
 async function holdfastSide(world, upstream, name, policy) {
   const service = await startService();
-  let isRunning = true;
-  const stop = async () => {
-    if (isRunning) {
-      isRunning = false;
-      await service.stop();
-    }
-  };
-  world.ends.push(stop);
+  world.ends.push(service.stop);
   const admin = (/** @type {string} */ path, /** @type {unknown} */ body) =>
     askAsAdmin(service.port, 'POST', path, body);
   await admin('/v1/admin/tenants', { tenant_id: 'bench', name: 'bench' });
@@ -289,7 +267,7 @@ async function holdfastSide(world, upstream, name, policy) {
       const scope = `tenant:bench/workspace:${team}`;
       await admin('/v1/admin/budgets', { tenant_id: 'bench', scope, unit, allocated: { unit, amount } });
     },
-    stopAuthority: stop,
+    stopAuthority: service.stop,
     lapse: (team) =>
       eventually(async () => {
         const found = await askAsAdmin(
@@ -317,13 +295,13 @@ async function measureLatency(world, upstream) {
   for (let pair = 0; pair <= LATENCY_PAIRS; pair += 1) {
     /** @type {[number[], number[]]} */
     const [without, withIt] = [[], []];
-    for (let turn = 0; turn < LATENCY_CALLS / LATENCY_PAIRS; turn += 1) {
+    for (let turn = 0; turn < LATENCY_CALLS; turn += 1) {
       without.push(await timed(() => call(bare, 'crowd', {})));
       withIt.push(await timed(() => call(budgeted, 'crowd', {})));
     }
     // The first one warms up both.
     if (pair > 0) {
-      added.push(middle(withIt) - middle(without));
+      added.push(median(withIt) - median(without));
     }
   }
   return added;
@@ -338,9 +316,6 @@ async function timed(work) {
   }
   return performance.now() - start;
 }
-
-/** @param {number[]} values */
-const middle = (values) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
 
 /** @type {(amount: number, of: number) => string} */
 const share = (amount, of) => `${Math.round((100 * amount) / of)} %`;

@@ -58,8 +58,12 @@ export class Harness {
     this.redis = redis;
   }
 
-  /** @param {What} [what] */
-  static async start({ root, isExternal = false, settings = {} } = {}) {
+  /**
+   * @template Value
+   * @param {What} what
+   * @param {(harness: Harness) => Promise<Value>} work
+   */
+  static async with({ root, isExternal = false, settings = {} }, work) {
     const service = await startService(settings, root, isExternal);
     const redis = new Redis({ path: service.socket, maxRetriesPerRequest: 1, retryStrategy: () => null });
     redis.on('error', () => undefined);
@@ -70,21 +74,6 @@ export class Harness {
       await redis.config('SET', 'auto-aof-rewrite-percentage', 0);
       harness.pids = [service.pid, infoNumber(await redis.info('server'), 'process_id')];
       harness.pids.forEach(sharePriority);
-      return harness;
-    } catch (error) {
-      await harness.stop();
-      throw error;
-    }
-  }
-
-  /**
-   * @template Value
-   * @param {What} what
-   * @param {(harness: Harness) => Promise<Value>} work
-   */
-  static async with(what, work) {
-    const harness = await Harness.start(what);
-    try {
       return await work(harness);
     } finally {
       await harness.stop();
@@ -164,7 +153,7 @@ export class Harness {
    * Closed loop: each connection starts its next operation when the last one is done.
    * @param {number} connections
    * @param {number} seconds
-   * @param {Pick<import('./types.ts').ClosedPlan, 'perRequest'> & { kind?: import('./types.ts').ClosedPlan['kind'] }} [what]
+   * @param {Partial<Pick<import('./types.ts').ClosedPlan, 'kind' | 'perRequest' | 'targets' | 'ttlMs'>>} [what]
    */
   async saturate(connections, seconds, { kind = 'closed', ...what } = {}) {
     say(`closed loop with ${connections} connection${connections === 1 ? '' : 's'}`);

@@ -48,7 +48,8 @@ export class Holds {
       const calls = Array.from({ length: Math.min(BATCH, count - made) }, () => {
         const number = this.number++;
         const ttlMs = 'ttlMs' in until ? until.ttlMs : Math.max(1, until.endsAt - Date.now());
-        return reserveCall(placeAt(places, number % places.length), number, {
+        const place = /** @type {Place} */ (places[number % places.length]);
+        return reserveCall(place, number, {
           amount: '10',
           terms: reserveTerms({ policy: '', ttlMs, graceMs }),
         });
@@ -80,10 +81,7 @@ export class Holds {
    * @param {number} endsAt
    */
   async shareDeadline({ tenant }, endsAt) {
-    const { tag } = placeAt(
-      this.places,
-      this.places.findIndex((one) => one.tenant === tenant),
-    );
+    const tag = tagOfTenant(tenant);
     const ids = await this.redis.zrange(ttlIndexKey(tag), '0', '-1');
     for (let from = 0; from < ids.length; from += BATCH) {
       const pipeline = this.redis.pipeline();
@@ -133,18 +131,6 @@ export class Holds {
     }
     return found;
   }
-}
-
-/**
- * @param {Place[]} places
- * @param {number} index
- */
-function placeAt(places, index) {
-  const place = places[index];
-  if (place === undefined) {
-    throw new Error(`there is no tenant ${index}`);
-  }
-  return place;
 }
 
 /**

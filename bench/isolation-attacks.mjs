@@ -1,29 +1,27 @@
 // The attacks: what each one prepares, and the load that it then creates.
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client, inTurn } from './client.mjs';
 import { unlessShort } from './duration.mjs';
-import { Endpoint } from './endpoint.mjs';
+import { startEndpoint } from './endpoint.mjs';
+import { Holds } from './holds.mjs';
 import { spreadOf, whole } from './report.mjs';
-import { adminHeaders, allowLocalWebhooks, askAsAdmin } from './service.mjs';
+import { adminHeaders, allowLocalWebhooks, askAsAdmin, subscribe } from './service.mjs';
 
 /**
  * @typedef {import('./types.ts').AttackRequest} AttackRequest
  * @typedef {import('./types.ts').Tenant} Tenant
- * @typedef {import('./isolation.mjs').IsolationBenchmark} IsolationBenchmark
- *
- * @typedef {object} AttackLoad
- * @property {number} connections
- * @property {AttackRequest[]} requests
+ * @typedef {{ service: import('./types.ts').Service, victim: Tenant, seconds: number }} World  seconds: of each phase
  *
  * @typedef {object} Prepared
  * @property {string} of what the attacker has
- * @property {AttackLoad} load
- * @property {() => Promise<import('./isolation-report.mjs').Deliveries>} [deliveries] beside each phase
+ * @property {{ connections: number, requests: AttackRequest[] }} load
+ * @property {() => Promise<{ due: number, count: number, p99_ms: number }>} [deliveries] beside each phase
  * @property {() => void} [end]
  *
  * @typedef {object} Attack
  * @property {string} name
  * @property {boolean} [usesNames] whether the service asks the benchmark's own name server
- * @property {(bench: IsolationBenchmark, attacker: Tenant) => Promise<Prepared>} prepare
+ * @property {(world: World, attacker: Tenant) => Promise<Prepared>} prepare
  */
 
 const HOLDS = unlessShort(100_000, 2000);
@@ -38,6 +36,7 @@ const SUBSCRIPTIONS = 130;
 const UNRESOLVED_SUBSCRIPTIONS = 40;
 const DELIVERIES_PER_SECOND = 20;
 const HOUR_MS = 3_600_000;
+const AT_ONCE = 32;
 
 /** @type {(method: AttackRequest['method'], path: string, body?: unknown) => AttackRequest} */
 const asAdmin = (method, path, body) => ({ method, path, headers: adminHeaders, body });
@@ -56,6 +55,22 @@ const budgetOf = (tenant, below) => ({
   allocated: { unit: 'TOKENS', amount: 1000 },
 });
 
+/**
+ * Sends each request once, and reports how many were accepted.
+ * @param {number} port
+ * @param {AttackRequest[]} requests
+ */
+async function sendAll(port, requests) {
+  const client = new Client(port, { connections: AT_ONCE, headers: {} });
+  let accepted = 0;
+  await inTurn(requests, AT_ONCE, async ({ method, path, headers, body }) => {
+    const { status } = await client.ask(method, path, JSON.stringify(body), headers);
+    accepted += status === 200 || status === 201 ? 1 : 0;
+  });
+  await client.close();
+  return accepted;
+}
+
 /** More than any budget has. */
 const tooMuch = (/** @type {Tenant} */ attacker) =>
   asTenant(attacker, 'POST', '/v1/reservations', {
@@ -69,19 +84,20 @@ const tooMuch = (/** @type {Tenant} */ attacker) =>
 export const ATTACKS = [
   {
     name: 'a close with many holds of one deadline',
-    async prepare(bench, attacker) {
-      await bench.withHolds([attacker], async (holds) => {
-        await holds.make(HOLDS, { ttlMs: HOUR_MS });
-        await holds.shareDeadline(attacker, Date.now() + HOUR_MS);
-      });
+    async prepare({ service }, attacker) {
+      const holds = new Holds(service.socket, [attacker]);
+      await holds.make(HOLDS, { ttlMs: HOUR_MS });
+      await holds.shareDeadline(attacker, Date.now() + HOUR_MS);
+      holds.close();
       const close = asAdmin('PATCH', `/v1/admin/tenants/${attacker.tenant}`, { status: 'CLOSED' });
       return { of: `${whole(HOLDS)} holds`, load: { connections: 1, requests: [close] } };
     },
   },
   {
     name: 'lists of budgets with large metadata',
-    async prepare(bench, attacker) {
-      const made = await bench.send(
+    async prepare({ service }, attacker) {
+      const made = await sendAll(
+        service.port,
         Array.from({ length: LARGE_BUDGETS }, (_, number) =>
           asAdmin('POST', '/v1/admin/budgets', {
             ...budgetOf(attacker.tenant, `/app:a${number}`),
@@ -98,15 +114,16 @@ export const ATTACKS = [
   },
   {
     name: 'changes of subscriptions with large metadata',
-    async prepare(bench, attacker) {
-      await allowLocalWebhooks(bench.service.port);
+    async prepare({ service }, attacker) {
+      await allowLocalWebhooks(service.port);
       const path = `/v1/admin/webhooks?tenant_id=${attacker.tenant}`;
       const subscription = { url: 'http://127.0.0.1:9/', event_types: ['budget.funded'], metadata: METADATA };
-      const made = await bench.send(
+      const made = await sendAll(
+        service.port,
         Array.from({ length: SUBSCRIPTIONS }, () => asAdmin('POST', path, subscription)),
       );
       const { subscriptions } = /** @type {{ subscriptions: { subscription_id: string }[] }} */ (
-        await askAsAdmin(bench.service.port, 'GET', `${path}&limit=1`)
+        await askAsAdmin(service.port, 'GET', `${path}&limit=1`)
       );
       const changeTo = (/** @type {string[]} */ ...event_types) =>
         asAdmin('PATCH', `/v1/admin/webhooks/${subscriptions[0]?.subscription_id}`, { event_types });
@@ -120,7 +137,7 @@ export const ATTACKS = [
   },
   {
     name: 'requests as large as the server reads',
-    prepare(_bench, attacker) {
+    prepare(_, attacker) {
       const note = { note: 'x'.repeat(LARGEST_BODY_BYTES - 1000) };
       const large = {
         ...tooMuch(attacker),
@@ -134,19 +151,21 @@ export const ATTACKS = [
   },
   {
     name: 'balances of a scope that does not exist',
-    async prepare(bench, attacker) {
+    async prepare({ service }, attacker) {
       const requests = Array.from({ length: BUDGETS }, (_, number) =>
         asAdmin('POST', '/v1/admin/budgets', budgetOf(attacker.tenant, `/app:a${number}`)),
       );
-      const made = await bench.send(requests);
+      const made = await sendAll(service.port, requests);
       const balances = asTenant(attacker, 'GET', `/v1/balances?tenant=${attacker.tenant}&agent=nobody`);
       return { of: `${whole(made)} budgets, 8 connections`, load: { connections: 8, requests: [balances] } };
     },
   },
   {
     name: 'sorted lists of reservations',
-    async prepare(bench, attacker) {
-      await bench.withHolds([attacker], (holds) => holds.make(RESERVATIONS, { ttlMs: HOUR_MS }));
+    async prepare({ service }, attacker) {
+      const holds = new Holds(service.socket, [attacker]);
+      await holds.make(RESERVATIONS, { ttlMs: HOUR_MS });
+      holds.close();
       const list = asTenant(attacker, 'GET', '/v1/reservations?sort_by=reserved&limit=1');
       return {
         of: `${whole(RESERVATIONS)} reservations, 60 connections`,
@@ -157,26 +176,21 @@ export const ATTACKS = [
   {
     name: 'subscriptions whose host names do not resolve',
     usesNames: true,
-    async prepare(bench, attacker) {
-      await allowLocalWebhooks(bench.service.port);
-      /** @type {(tenant: string, url: string) => AttackRequest} */
-      const subscribe = (tenant, url) =>
-        asAdmin('POST', `/v1/admin/webhooks?tenant_id=${tenant}`, {
-          url,
-          event_types: ['reservation.expired', 'reservation.denied'],
-        });
-      const made = await bench.send(
-        Array.from({ length: UNRESOLVED_SUBSCRIPTIONS }, (_, number) =>
-          subscribe(attacker.tenant, `http://host-${number}.example:9/`),
-        ),
-      );
-      const endpoint = await Endpoint.start();
-      await bench.send([subscribe(bench.victim.tenant, `${endpoint.url}/victim`)]);
+    async prepare({ service, victim, seconds }, attacker) {
+      await allowLocalWebhooks(service.port);
+      const types = ['reservation.expired', 'reservation.denied'];
+      const subscribed = (/** @type {Tenant} */ { tenant }, /** @type {string} */ url) =>
+        subscribe(service.port, url, tenant, types);
+      for (let number = 0; number < UNRESOLVED_SUBSCRIPTIONS; number += 1) {
+        await subscribed(attacker, `http://host-${number}.example:9/`);
+      }
+      const endpoint = await startEndpoint();
+      await subscribed(victim, `${endpoint.url}/victim`);
       const denied = tooMuch(attacker);
       return {
-        of: `${made} subscriptions, 4 connections`,
+        of: `${UNRESOLVED_SUBSCRIPTIONS} subscriptions, 4 connections`,
         load: { connections: 4, requests: [denied] },
-        deliveries: () => deliveriesOf(bench, endpoint),
+        deliveries: () => deliveriesOf({ service, victim, seconds }, endpoint),
         end: () => endpoint.stop(),
       };
     },
@@ -185,15 +199,15 @@ export const ATTACKS = [
 
 /**
  * Holds of the victim that expire at a steady pace, each timed from its expiry to its arrival at the victim's endpoint.
- * @param {IsolationBenchmark} bench
- * @param {Endpoint} endpoint
+ * @param {World} world
+ * @param {import('./endpoint.mjs').Endpoint} endpoint
  */
-async function deliveriesOf(bench, endpoint) {
+async function deliveriesOf({ service, victim, seconds }, endpoint) {
   await endpoint.received({ forget: true });
-  const count = DELIVERIES_PER_SECOND * bench.seconds;
-  await bench.withHolds([bench.victim], async (holds) => {
-    await holds.pace({ perSecond: DELIVERIES_PER_SECOND, seconds: bench.seconds, ttlMs: 1000 });
-  });
+  const count = DELIVERIES_PER_SECOND * seconds;
+  const holds = new Holds(service.socket, [victim]);
+  await holds.pace({ perSecond: DELIVERIES_PER_SECOND, seconds, ttlMs: 1000 });
+  holds.close();
   const deadline = performance.now() + 10_000;
   let { delays } = await endpoint.received({ forget: false });
   while (delays.length < count && performance.now() < deadline) {

@@ -7,8 +7,7 @@ const PHASE_TIMEOUT_MS = 30_000;
 /** @typedef {{ result: unknown, error?: undefined } | { error: string }} Answer */
 
 /** @returns {import('./types.ts').HttpLoad} */
-export const startHttpLoad = () =>
-  /** @type {import('./types.ts').HttpLoad} */ (startLoad('./http-load.mjs'));
+export const startHttpLoad = () => startLoad('./http-load.mjs');
 
 /** @returns {import('./types.ts').RawLoad} */
 export const startRawLoad = () => startLoad('./raw-load.mjs');
@@ -46,14 +45,18 @@ function startLoad(file) {
 }
 
 /**
- * In the process itself: runs each plan that arrives, and sends back its result.
+ * In the process itself: runs each plan that arrives, and sends back its result with the CPU seconds that it took.
  * @template Plan
- * @param {(plan: Plan) => Promise<unknown>} run
+ * @param {(plan: Plan) => Promise<object>} run
  */
 export function answerPlans(run) {
   process.on('message', (/** @type {Plan} */ plan) => {
+    const before = process.cpuUsage();
     run(plan).then(
-      (result) => process.send?.({ result }),
+      (result) => {
+        const { user, system } = process.cpuUsage(before);
+        process.send?.({ result: { ...result, cpu_s: (user + system) / 1e6 } });
+      },
       (/** @type {Error} */ error) => process.send?.({ error: error.message }),
     );
   });

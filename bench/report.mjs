@@ -33,6 +33,12 @@ export const hundredths = (value) => (Number.isNaN(value) ? UNKNOWN : value.toFi
  */
 export const median = (values) => [...values].sort((a, b) => a - b)[(values.length - 1) / 2] ?? NaN;
 
+/** @param {readonly number[]} values */
+export const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+
+/** @param {readonly number[]} values */
+export const mean = (values) => sumOf(values) / values.length;
+
 /**
  * @param {readonly number[]} values
  * @returns {import('./types.ts').Lateness}
@@ -116,17 +122,16 @@ export function tableText({ head, rows, texts }) {
   );
 }
 
+/** @type {Record<string, (figure: Figure) => string>} */
+const FIGURE_COLUMNS = {
+  figure: ({ name }) => name,
+  measured: ({ measured }) => measured,
+  target: ({ target }) => target,
+  '': ({ met }) => (met === undefined ? '' : met ? 'met' : '**missed**'),
+};
+
 /** @param {readonly Figure[]} figures */
-export function figuresTable(figures) {
-  const verdict = (/** @type {boolean | undefined} */ met) =>
-    met === undefined ? '' : met ? 'met' : '**missed**';
-  const rows = figures.map(({ name, measured, target, met }) => [name, measured, target, verdict(met)]);
-  return [
-    row(['figure', 'measured', 'target', '']),
-    row(['---', '--:', '--:', '---']),
-    ...rows.map(row),
-  ].join('\n');
-}
+export const figuresTable = (figures) => tableText(tableOf(figures, FIGURE_COLUMNS, 1));
 
 /**
  * The section of one benchmark, without its title.
@@ -143,28 +148,23 @@ export function sectionText({ command, subject, store, tables, figures, notes },
 }
 
 /**
- * A run that had to share the processors with other processes is not a measurement, and says so; so does one that was shortened.
- * @param {number} share of the processors that others used
+ * The whole result of a benchmark. A run that had to share the processors with other processes is not a measurement, and says so; so does one that
+ * was shortened.
+ * @param {string} name with its options
+ * @param {() => Promise<import('./types.ts').Measured>} measure
+ * @returns {Promise<Result>}
  */
-export function doubts(share) {
-  const percent = Math.round(share * 100);
-  return [
+export async function watched(name, measure) {
+  const shareOfOthers = watchOthers();
+  const measured = await measure();
+  const percent = Math.round(shareOfOthers() * 100);
+  const notes = [
     ...(SHORT ? ['Not to be relied on: a short run.'] : []),
     ...(percent > QUIET_PERCENT
       ? [`Not to be relied on: other processes used ${percent} % of the processors during the run.`]
       : []),
   ];
-}
-
-/**
- * The whole result of a benchmark, with what there is to doubt about it.
- * @param {() => Promise<import('./types.ts').Measured>} measure
- * @returns {Promise<Result>}
- */
-export async function watched(measure) {
-  const shareOfOthers = watchOthers();
-  const measured = await measure();
-  return { ...measured, notes: [...(measured.notes ?? []), ...doubts(shareOfOthers())] };
+  return { ...measured, command: `npm run bench -- ${name}`, notes };
 }
 
 export const today = () => new Date().toISOString().slice(0, 10);

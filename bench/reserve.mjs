@@ -1,16 +1,18 @@
 // Reserve and commit over HTTP at three budgeted scopes, compared with the raw limit of the same scripts on
 // the same Redis.
-import { usedMemory } from './cpu.mjs';
+import { meanUsage, shareOfIndex, usedMemory } from './cpu.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { startRawLoad } from './load.mjs';
-import { aim, hundredths, known, median, say, storeOf, tableOf, tenths, whole } from './report.mjs';
+import { aim, hundredths, known, mean, say, storeOf, tableOf, tenths, whole } from './report.mjs';
 import { keysOfHold, tagOfTenant } from './workload.mjs';
 
 /**
  * @typedef {import('./types.ts').Phase} Phase
- * @typedef {[name: string, detail: string, phase: Phase]} NamedPhase
- * @typedef {Awaited<ReturnType<ReserveBenchmark['measure']>>} Measured
+ * @typedef {import('./types.ts').Target} Target
+ * @typedef {[name: string, detail: string, phase: Phase]} Row
+ * @typedef {Awaited<ReturnType<typeof measureRound>>} Round
+ * @typedef {(plan: Pick<import('./types.ts').RawPlan, 'kind' | 'count' | 'seconds'>, first?: number) => Promise<Phase>} AskRaw
  */
 
 const LEVELS = [1, 32];
@@ -25,170 +27,129 @@ const COST_CALLS = unlessShort(20_000, 2000);
 const MEMORY_SAMPLES = 500;
 const TARGETS = { ratio: 0.5, reserve_us: 60, commit_us: 50, bytes: 1536 };
 
+/** @returns {Promise<import('./types.ts').Measured>} */
 export const measure = () =>
   Harness.with({}, async (harness) => {
-    const measured = await new ReserveBenchmark(harness, await harness.target()).measure();
-    return resultOf(measured, await storeOf(harness.redis));
-  });
-
-class ReserveBenchmark {
-  /**
-   * @param {Harness} harness
-   * @param {import('./types.ts').Target} target
-   */
-  constructor(harness, target) {
-    this.harness = harness;
-    this.redis = harness.redis;
-    this.target = target;
-    this.raw = harness.use(startRawLoad(), (raw) => raw.stop());
-  }
-
-  async measure() {
+    const target = await harness.target();
+    const raw = harness.use(startRawLoad(), (one) => one.stop());
+    /** @type {AskRaw} */
+    const askRaw = (plan, first = harness.next) =>
+      harness.timed(() => raw.ask({ ...plan, first, socketPath: harness.service.socket, target }));
     say('the cost of each script and the memory of a live reservation');
-    const cost = await this.scriptCost();
+    const cost = await scriptCost(harness, target, askRaw);
     say('warming up');
-    await this.harness.saturate(32, WARM_UP_SECONDS);
-    const rawBefore = await this.rawPairs();
+    await harness.saturate(32, WARM_UP_SECONDS);
+    const rawPairs = () => {
+      say('the raw limit');
+      return askRaw({ kind: 'pairs', seconds: RAW_SECONDS });
+    };
+    const before = await rawPairs();
     const levels = [];
     for (const connections of LEVELS) {
-      levels.push(await this.harness.saturate(connections, LEVEL_SECONDS));
+      levels.push(await harness.saturate(connections, LEVEL_SECONDS));
     }
     const rounds = [];
     while (rounds.length < ROUNDS) {
-      rounds.push(await this.round());
+      rounds.push(await measureRound(harness));
     }
-    const rawAfter = await this.rawPairs();
-    say('open loop at half of the rate while Redis rewrites its log');
-    const rate = median(rounds.map(({ saturated }) => saturated.per_second)) / 2;
-    await this.redis.bgrewriteaof();
-    const rewriting = await this.harness.paced(rate, LEVEL_SECONDS);
-    return { cost, raw: [rawBefore, rawAfter], levels, rounds, rewriting };
-  }
-
-  /**
-   * The throughput that the service reaches, and immediately the latencies at shares of that, before the
-   * machine's speed has drifted far.
-   */
-  async round() {
-    const saturated = await this.harness.saturate(SATURATING, ROUND_SECONDS);
-    say(`open loop at half of ${Math.round(saturated.per_second)} operations a second, then at 80 %`);
-    const half = await this.harness.paced(saturated.per_second * 0.5, ROUND_SECONDS);
-    const high = await this.harness.paced(saturated.per_second * 0.8, ROUND_SECONDS);
-    return { saturated, half, high };
-  }
-
-  rawPairs() {
-    say('the raw limit');
-    return this.askRaw({ kind: 'pairs', seconds: RAW_SECONDS });
-  }
-
-  /** @param {Pick<import('./types.ts').RawPlan, 'kind' | 'count' | 'seconds'>} plan */
-  askRaw(plan, first = this.harness.next) {
-    const { service } = this.harness;
-    return this.harness.timed(() =>
-      this.raw.ask({ ...plan, first, socketPath: service.socket, target: this.target }),
-    );
-  }
-
-  /**
-   * Microseconds per script from the server's own statistics, and the memory that the reservations take
-   * meanwhile.
-   */
-  async scriptCost() {
-    // The first calls load the script into memory and grow tables, so they are made beforehand.
-    await this.askRaw({ kind: 'pairs', count: 2000 });
-    const first = this.harness.next;
-    const usedBefore = await usedMemory(this.redis);
-    const reserve = await this.costOf('reserve', first);
-    const usedAfter = await usedMemory(this.redis);
-    const bytes = { growth: (usedAfter - usedBefore) / COST_CALLS, ...(await this.bytesPerHold(first)) };
-    const commit = await this.costOf('commit', first);
-    return { reserve, commit, bytes };
-  }
-
-  /**
-   * @param {'reserve' | 'commit'} kind
-   * @param {number} first
-   */
-  async costOf(kind, first) {
-    await this.redis.config('RESETSTAT');
-    const phase = await this.askRaw({ kind, count: COST_CALLS }, first);
-    const [, calls, us] =
-      /cmdstat_fcall:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(
-        await this.redis.info('commandstats'),
-      ) ?? [];
-    if (calls === undefined || Number(calls) < COST_CALLS) {
-      throw new Error(`INFO commandstats shows ${calls} calls, not ${COST_CALLS}`);
-    }
-    return { us: Number(us), phase };
-  }
-
-  /**
-   * MEMORY USAGE of a live reservation's own keys, and its share of the TTL index.
-   * @param {number} first
-   */
-  async bytesPerHold(first) {
-    const place = { ...this.target, tag: tagOfTenant(this.target.tenant) };
-    const ttlIndex = `${place.tag}ttl`;
-    const pipeline = this.redis.pipeline();
-    for (let index = 0; index < MEMORY_SAMPLES; index += 1) {
-      for (const key of keysOfHold(place, first + index * Math.floor(COST_CALLS / MEMORY_SAMPLES))) {
-        pipeline.memory('USAGE', key);
-      }
-    }
-    const sizes = ((await pipeline.exec()) ?? []).map(([, bytes]) => Number(bytes));
-    const mean = (/** @type {number} */ offset) =>
-      sizes.reduce((sum, bytes, index) => sum + (index % 2 === offset ? bytes : 0), 0) / MEMORY_SAMPLES;
-    const indexBytes =
-      Number(await this.redis.memory('USAGE', ttlIndex, 'SAMPLES', 0)) / (await this.redis.zcard(ttlIndex));
+    const after = await rawPairs();
+    // The machine's speed drifts, so the raw limit is measured before and after the service, and the mean counts.
+    const limit = mean([before.per_second, after.per_second]);
+    /** @type {Row[]} */
+    const rows = [
+      ['raw scripts, pipelined', 'before', before],
+      ...levels.map(
+        (level) => /** @type {Row} */ (['HTTP, closed loop', `${level.connections} conn.`, level]),
+      ),
+      ...rounds.flatMap(({ saturated, half, high }, index) => {
+        const round = `round ${index + 1}`;
+        return /** @type {Row[]} */ ([
+          [`${round}: closed loop`, `${SATURATING} conn.`, saturated],
+          [`${round}: open loop`, 'half of that', half],
+          [`${round}: open loop`, '80 % of that', high],
+        ]);
+      }),
+      ['raw scripts, pipelined', 'after', after],
+    ];
     return {
-      record: mean(0),
-      idempotency: mean(1),
-      index: indexBytes,
-      total: mean(0) + mean(1) + indexBytes,
+      title: 'Reserve and commit',
+      subject: 'Reserve and commit, three budgeted scopes. One operation is both.',
+      store: await storeOf(harness.redis),
+      tables: [tableOf(rows, columnsBeside(limit), 2)],
+      figures: figuresOf(cost, rounds, limit),
     };
-  }
+  });
+
+/**
+ * The throughput that the service reaches, and immediately the latencies at shares of that, before the
+ * machine's speed has drifted far.
+ * @param {Harness} harness
+ */
+async function measureRound(harness) {
+  const saturated = await harness.saturate(SATURATING, ROUND_SECONDS);
+  say(`open loop at half of ${Math.round(saturated.per_second)} operations a second, then at 80 %`);
+  const half = await harness.paced(saturated.per_second * 0.5, ROUND_SECONDS);
+  const high = await harness.paced(saturated.per_second * 0.8, ROUND_SECONDS);
+  return { saturated, half, high };
 }
 
 /**
- * @param {Measured} measured
- * @param {string} store
- * @returns {import('./types.ts').Measured}
+ * Microseconds per script from the server's own statistics, and the memory that the reservations take
+ * meanwhile.
+ * @param {Harness} harness
+ * @param {Target} target
+ * @param {AskRaw} askRaw
  */
-function resultOf({ cost, raw, levels, rounds, rewriting }, store) {
-  // The machine's speed drifts, so the raw limit is measured before and after the service, and the mean
-  // counts.
-  const limit = raw.reduce((sum, { per_second }) => sum + per_second, 0) / raw.length;
-  const [before, after] = raw;
-  const connectionsOf = (/** @type {{ connections: number }} */ { connections }) => `${connections} conn.`;
-  /** @type {(NamedPhase | undefined)[]} */
-  const phases = [
-    before && ['raw scripts, pipelined', 'before', before],
-    ...levels.map((level) => /** @type {NamedPhase} */ (['HTTP, closed loop', connectionsOf(level), level])),
-    ...rounds.flatMap(({ saturated, half, high }, index) => {
-      const round = `round ${index + 1}`;
-      return /** @type {NamedPhase[]} */ ([
-        [`${round}: closed loop`, connectionsOf(saturated), saturated],
-        [`${round}: open loop`, 'half of that', half],
-        [`${round}: open loop`, '80 % of that', high],
-      ]);
-    }),
-    ['HTTP, open loop', 'half of the median, log rewritten', rewriting],
-    after && ['raw scripts, pipelined', 'after', after],
-  ];
-  return {
-    title: 'Reserve and commit',
-    command: 'npm run bench -- reserve',
-    subject: 'Reserve and commit, three budgeted scopes. One operation is both.',
-    store,
-    tables: [tableOf(/** @type {NamedPhase[]} */ (phases.filter(Boolean)), columnsBeside(limit), 2)],
-    figures: figuresOf({ cost, rounds }, limit),
+async function scriptCost(harness, target, askRaw) {
+  const { redis } = harness;
+  /** @type {(kind: 'reserve' | 'commit', first: number) => Promise<number>} */
+  const costOf = async (kind, first) => {
+    await redis.config('RESETSTAT');
+    await askRaw({ kind, count: COST_CALLS }, first);
+    const [, calls, us] =
+      /cmdstat_fcall:calls=(\d+),usec=\d+,usec_per_call=([\d.]+)/.exec(await redis.info('commandstats')) ??
+      [];
+    if (calls === undefined || Number(calls) < COST_CALLS) {
+      throw new Error(`INFO commandstats shows ${calls} calls, not ${COST_CALLS}`);
+    }
+    return Number(us);
   };
+  // The first calls load the script into memory and grow tables, so they are made beforehand.
+  await askRaw({ kind: 'pairs', count: 2000 });
+  const first = harness.next;
+  const usedBefore = await usedMemory(redis);
+  const reserve = await costOf('reserve', first);
+  const growth = ((await usedMemory(redis)) - usedBefore) / COST_CALLS;
+  const bytes = await bytesPerHold(redis, target, first);
+  return { reserve, commit: await costOf('commit', first), growth, bytes };
+}
+
+/**
+ * MEMORY USAGE of a live reservation's own keys, and its share of the TTL index.
+ * @param {import('ioredis').Redis} redis
+ * @param {Target} target
+ * @param {number} first
+ */
+async function bytesPerHold(redis, target, first) {
+  const place = { ...target, tag: tagOfTenant(target.tenant) };
+  const keys = Array.from({ length: MEMORY_SAMPLES }, (_, index) =>
+    keysOfHold(place, first + index * Math.floor(COST_CALLS / MEMORY_SAMPLES)),
+  );
+  const record = await meanUsage(
+    redis,
+    keys.map(([key = '']) => key),
+  );
+  const idempotency = await meanUsage(
+    redis,
+    keys.map(([, key = '']) => key),
+  );
+  const index = await shareOfIndex(redis, `${place.tag}ttl`);
+  return { record, idempotency, index, total: record + idempotency + index };
 }
 
 /**
  * @param {number} limit operations a second
- * @returns {Record<string, (row: NamedPhase) => string | undefined>}
+ * @returns {Record<string, (row: Row) => string | undefined>}
  */
 function columnsBeside(limit) {
   return {
@@ -207,10 +168,11 @@ function columnsBeside(limit) {
 }
 
 /**
- * @param {Pick<Measured, 'cost' | 'rounds'>} measured
+ * @param {Awaited<ReturnType<typeof scriptCost>>} cost
+ * @param {Round[]} rounds
  * @param {number} limit operations a second
  */
-function figuresOf({ cost: { reserve, commit, bytes }, rounds }, limit) {
+function figuresOf({ reserve, commit, growth, bytes }, rounds, limit) {
   const saturated = rounds.map((round) => round.saturated);
   const rates = saturated.map(({ per_second }) => per_second);
   /** @param {'server_cpu_s' | 'redis_cpu_s'} cpu */
@@ -241,12 +203,12 @@ function figuresOf({ cost: { reserve, commit, bytes }, rounds }, limit) {
       rounds.map(({ high }) => high.p99_ms),
       { text: tenths, unit: ms, isHeadline },
     ),
-    aim('`reserve` script', reserve.us, { text: tenths, unit: us, atMost: TARGETS.reserve_us }),
-    aim('`commit` script', commit.us, { text: tenths, unit: us, atMost: TARGETS.commit_us }),
+    aim('`reserve` script', reserve, { text: tenths, unit: us, atMost: TARGETS.reserve_us }),
+    aim('`commit` script', commit, { text: tenths, unit: us, atMost: TARGETS.commit_us }),
     aim(`live reservation, \`MEMORY USAGE\`: ${parts}`, bytes.total, {
       unit: ' bytes',
       atMost: TARGETS.bytes,
     }),
-    aim('the same by growth of `used_memory`', bytes.growth, { unit: ' bytes', atMost: TARGETS.bytes }),
+    aim('the same by growth of `used_memory`', growth, { unit: ' bytes', atMost: TARGETS.bytes }),
   ];
 }

@@ -1,4 +1,4 @@
-// npm run bench -- <name> [options]: runs one benchmark on a separate Holdfast on loopback, bounded in time,
+// npm run bench -- <name> [options]: runs one benchmark on a separate Holdfast on loopback,
 // and prints its figures. `against` compares this checkout with another commit. `all` runs every one and records the figures; `summary` updates README.md and
 // docs/performance.md from the newest record. Without a name, it lists the benchmarks. Exit codes: 0 measured; 1 not measured, or a limit was missed.
 import {
@@ -34,16 +34,11 @@ function readArguments(name, words) {
       `give the name of one benchmark: ${COMMANDS.join(', ')}; as in \`npm run bench -- reserve\``,
     );
   }
-  /** @type {{ only?: string }} */
-  const given = {};
-  for (const word of words) {
-    const [, only] = /^--only=(.+)$/.exec(word) ?? [];
-    if (only === undefined || !DIVIDED.includes(name)) {
-      throw new SetupError(`${JSON.stringify(word)} is no option of npm run bench -- ${name}`);
-    }
-    given.only = only;
+  const [only, ...more] = words.map((word) => /^--only=(.+)$/.exec(word)?.[1]);
+  if (words.length > 0 && (only === undefined || more.length > 0 || !DIVIDED.includes(name))) {
+    throw new SetupError(`${JSON.stringify(words.join(' '))} is no option of npm run bench -- ${name}`);
   }
-  return given;
+  return only === undefined ? {} : { only };
 }
 
 runCommand(async () => {
@@ -56,13 +51,13 @@ runCommand(async () => {
   ensureBuild();
   const measure = BENCHMARKS[name];
   if (plan !== undefined) {
-    print(await watched(() => measureAgainst(plan)));
+    print(await watched(`against ${plan.ref}`, () => measureAgainst(plan)));
   } else if (name === 'all') {
     await recordAll();
   } else if (measure === undefined) {
     updatePages();
   } else {
-    print(await watched(() => measure(options)));
+    print(await measure(options));
   }
   return 0;
 });

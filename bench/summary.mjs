@@ -41,53 +41,45 @@ function newestReport() {
   return join(RESULTS, name);
 }
 
-/** The part that the page must show. */
-function currentSummary() {
-  const report = newestReport();
-  return `${summaryOf(report)}\n\nThe whole report is [bench/results/${basename(report)}](../bench/results/${basename(report)}).`;
-}
-
-/** @returns {string} the page as it should be */
-function currentPage() {
-  summaryOf(PAGE);
-  const summary = currentSummary();
-  return readFileSync(PAGE, 'utf8').replace(
-    MARKED,
-    (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${summary}${end}`,
-  );
-}
-
 /**
- * @returns {string} the README as it should be
- * @throws Error when the report lacks one of its figures
+ * Both pages as they should be, by their files.
+ * @returns {[file: string, text: string][]}
+ * @throws Error when the report lacks one of the README's figures
  */
-function currentReadme() {
-  const summary = summaryOf(newestReport());
-  const version = /Holdfast ([\d.]+)/.exec(summary)?.[1];
-  const figures = new Map(
-    [...summary.matchAll(/^\| (.+?) \| (.+?)(?: \(.*?\))? \|/gm)].map(([, name, measured]) => [
-      name,
-      measured,
-    ]),
-  ).set('version', version);
-  return readFileSync(README, 'utf8').replaceAll(FIGURE, (_, /** @type {string} */ name) => {
+function currentPages() {
+  const report = newestReport();
+  const summary = summaryOf(report);
+  // It must have a place for it.
+  summaryOf(PAGE);
+  const shown = `${summary}\n\nThe whole report is [bench/results/${basename(report)}](../bench/results/${basename(report)}).`;
+  const rows = summary.matchAll(/^\| (.+?) \| (.+?)(?: \(.*?\))? \|/gm);
+  const figures = new Map([...rows].map(([, name, measured]) => [name, measured]));
+  figures.set('version', /Holdfast ([\d.]+)/.exec(summary)?.[1]);
+  const page = readFileSync(PAGE, 'utf8').replace(
+    MARKED,
+    (_, /** @type {string} */ start, __, /** @type {string} */ end) => `${start}${shown}${end}`,
+  );
+  const readme = readFileSync(README, 'utf8').replaceAll(FIGURE, (_, /** @type {string} */ name) => {
     const measured = figures.get(name);
     if (measured === undefined) {
       throw new Error(`the newest report has no figure "${name}", which README.md shows`);
     }
     return `<!-- figure: ${name} -->${measured}<!-- /figure -->`;
   });
+  return [
+    [PAGE, page],
+    [README, readme],
+  ];
 }
 
 export function updatePages() {
-  writeFileSync(PAGE, currentPage());
-  writeFileSync(README, currentReadme());
+  currentPages().forEach(([file, text]) => writeFileSync(file, text));
 }
 
 // Run as a program, it changes nothing and says whether the pages are up to date.
 if (
   process.argv[1] === fileURLToPath(import.meta.url) &&
-  (readFileSync(PAGE, 'utf8') !== currentPage() || readFileSync(README, 'utf8') !== currentReadme())
+  currentPages().some(([file, text]) => readFileSync(file, 'utf8') !== text)
 ) {
   process.stderr.write(
     'README.md or docs/performance.md does not show the newest report; `npm run bench -- summary` updates them\n',

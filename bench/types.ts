@@ -5,7 +5,7 @@ export interface Service {
   readonly pid: number;
   /** The socket of its embedded Redis. */
   readonly socket: string;
-  stop(): Promise<void>;
+  readonly stop: () => Promise<void>;
 }
 
 /** The result of `provision`. */
@@ -39,14 +39,16 @@ interface TargetPlan {
   readonly target: Target;
   /** The number of the first operation; each one has its own, and so its own idempotency keys. */
   readonly first: number;
+  /** How many operations a batch or a set has; without it, each has a request of its own. */
+  readonly perRequest?: number;
 }
 
-/** `closed`: reserves and their commits. `sets`: reserves that nobody settles. */
+/** `closed`: reserves and their commits. `sets`: reserves that nobody settles, of the targets in turn if there are several. */
 export interface ClosedPlan extends TargetPlan {
   readonly kind: 'closed' | 'debits' | 'sets' | 'extensions' | 'lists';
   readonly connections: number;
-  /** How many operations a batch or a set has; without it, each has a request of its own. */
-  readonly perRequest?: number;
+  readonly targets?: readonly Target[];
+  readonly ttlMs?: number;
 }
 
 /** Operations at fixed instants. `watch`: reserves alone, whose failures are counted. */
@@ -54,19 +56,6 @@ export interface OpenPlan extends TargetPlan {
   readonly kind: 'paced' | 'watch';
   /** Operations a second. */
   readonly rate: number;
-  /** How many operations a batch has. */
-  readonly perRequest?: number;
-}
-
-/** Reserves in a closed loop, of the targets in turn, that nobody settles. */
-export interface LeakPlan {
-  readonly kind: 'leak';
-  readonly port: number;
-  readonly connections: number;
-  readonly seconds: number;
-  readonly ttlMs: number;
-  readonly targets: readonly Target[];
-  readonly first: number;
 }
 
 export interface AttackRequest {
@@ -85,54 +74,34 @@ export interface AttackPlan {
   readonly requests: readonly AttackRequest[];
 }
 
-export type HttpPlan = ClosedPlan | OpenPlan | LeakPlan | AttackPlan;
+export type HttpPlan = ClosedPlan | OpenPlan | AttackPlan;
 
-export interface Latency {
+interface Latency {
   readonly p50_ms: number;
   readonly p99_ms: number;
   readonly max_ms: number;
 }
 
-interface LoadResult {
+export interface RateResult {
   readonly operations: number;
   readonly elapsed_s: number;
+  readonly per_second: number;
   /** What the load process itself used. */
   readonly cpu_s: number;
   /** The first number that is still unused. */
   readonly next: number;
 }
 
-export interface RateResult extends LoadResult {
-  readonly per_second: number;
-}
+/** How often each outcome occurred: a status, or why there was none. */
+export type Counts = Readonly<Record<string, number>>;
 
 export interface HttpResult extends RateResult, Latency {
   readonly requests: number;
+  /** Of a closed loop: all statuses. Of what is watched: those of failures. */
+  readonly outcomes?: Counts;
 }
 
-export interface WatchResult extends LoadResult, Latency {
-  readonly failures: Counts;
-}
-
-export interface LeakResult extends RateResult, Latency {
-  /** When it started, in ms since 1970. */
-  readonly startedAt: number;
-  /** Answers by second since the start. */
-  readonly bySecond: readonly number[];
-}
-
-export interface AttackResult {
-  readonly statuses: Counts;
-  readonly cpu_s: number;
-}
-
-export interface HttpLoad {
-  ask(plan: ClosedPlan | (OpenPlan & { readonly kind: 'paced' })): Promise<HttpResult>;
-  ask(plan: OpenPlan & { readonly kind: 'watch' }): Promise<WatchResult>;
-  ask(plan: LeakPlan): Promise<LeakResult>;
-  ask(plan: AttackPlan): Promise<AttackResult>;
-  stop(): void;
-}
+export type HttpLoad = Load<HttpPlan, HttpResult>;
 
 /** `reserve` and `commit`: exactly `count` calls of one script. `pairs`: both in turn, for `seconds` or `count` of them. */
 export interface RawPlan {
@@ -145,9 +114,6 @@ export interface RawPlan {
 }
 
 export type RawLoad = Load<RawPlan, RateResult>;
-
-/** How often each outcome occurred: a status, or why there was none. */
-export type Counts = Readonly<Record<string, number>>;
 
 /** CPU seconds over a stretch of a run; those of the service are NaN on systems without /proc. */
 export interface CpuUse {
@@ -189,15 +155,14 @@ export interface Table {
 /** What a benchmark measured. */
 export interface Measured {
   readonly title: string;
-  readonly command: string;
   readonly subject: string;
   readonly store: string;
   readonly tables: readonly Table[];
   readonly figures: readonly Figure[];
-  readonly notes?: readonly string[];
 }
 
-/** With what there is to doubt about it. */
+/** With how to repeat it, and what there is to doubt about it. */
 export interface Result extends Measured {
+  readonly command: string;
   readonly notes: readonly string[];
 }

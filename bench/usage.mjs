@@ -113,59 +113,57 @@ export async function measure() {
     say(`writing ${whole(ROWS)} charges`);
     const files = await publishYear(root);
     const bytes = files.reduce((sum, file) => sum + statSync(file).size, 0);
-    const limits = {
-      folder: root,
-      memoryMb: CONSTANTS.usageMemoryMb,
-      spillMb: CONSTANTS.usageSpillMb,
-      threads: CONSTANTS.usageThreads,
-      timeoutMs: CONSTANTS.usageTimeoutMs,
-    };
-    /** @type {Row[]} */
     const rows = [];
     for (const [name, groups] of Object.entries(REPORTS)) {
-      rows.push(await timed(name, groups, files, limits));
+      say(name);
+      // The first one warms up.
+      const [, ...rounds] = await timesOf(root, groups, files, 1 + ROUNDS);
+      rows.push({
+        name,
+        ms: rounds.map(({ ms }) => ms),
+        cpu: rounds.map(({ cpu }) => cpu),
+        rows: rounds[0]?.rows ?? 0,
+      });
     }
     const [first] = rows;
-    const fresh = new QueryProcess(limits);
-    const cold = await timeOf(fresh, REPORTS['spend per day and action'], files);
-    await fresh.stop();
-    return resultOf(rows, { bytes, coldMs: cold.ms, first });
+    const [cold] = await timesOf(root, REPORTS['spend per day and action'], files, 1);
+    const unit = ' ms';
+    return {
+      title: 'Usage',
+      subject: `Reports over ${whole(ROWS)} made-up charges in ${DAYS} published days, in the time zone ${ZONE}: ${CONSTANTS.usageThreads} threads, ${CONSTANTS.usageMemoryMb} MB.`,
+      store: 'no Redis',
+      tables: [tableOf(rows, COLUMNS, 1)],
+      figures: [
+        aim('spend per day and action over a year', first?.ms ?? [], {
+          unit,
+          atMost: TARGET_MS,
+          isHeadline: true,
+        }),
+        aim('CPU of it', first?.cpu ?? [], { text: hundredths, unit: ' s' }),
+        aim('the same, with the start of the process', cold?.ms ?? NaN, { unit }),
+        aim('bytes a charge', bytes / ROWS),
+      ],
+    };
   } finally {
     rmSync(root, { recursive: true, force: true });
   }
 }
 
 /**
- * @param {string} name
+ * Makes a report so many times, in one process.
+ * @param {string} folder
  * @param {readonly string[]} groups
  * @param {readonly string[]} files
- * @param {import('../src/usage/query-process.ts').QueryProcessLimits} limits
- * @returns {Promise<Row>}
+ * @param {number} times
  */
-async function timed(name, groups, files, limits) {
-  const process = new QueryProcess(limits);
-  /** @type {[number[], number[]]} */
-  const [ms, cpu] = [[], []];
-  let rows = 0;
-  for (let round = 0; round <= ROUNDS; round += 1) {
-    say(`${name}: round ${round} of ${ROUNDS}`);
-    const one = await timeOf(process, groups, files);
-    rows = one.rows;
-    if (round > 0) {
-      ms.push(one.ms);
-      cpu.push(one.cpu);
-    }
-  }
-  await process.stop();
-  return { name, ms, cpu, rows };
-}
-
-/**
- * @param {InstanceType<typeof QueryProcess>} process
- * @param {readonly string[]} groups
- * @param {readonly string[]} files
- */
-async function timeOf(process, groups, files) {
+async function timesOf(folder, groups, files, times) {
+  const process = new QueryProcess({
+    folder,
+    memoryMb: CONSTANTS.usageMemoryMb,
+    spillMb: CONSTANTS.usageSpillMb,
+    threads: CONSTANTS.usageThreads,
+    timeoutMs: CONSTANTS.usageTimeoutMs,
+  });
   const [fromMs, toMs] = [YEAR_MS, YEAR_MS + DAYS * DAY_MS];
   const statement = reportStatement(
     {
@@ -185,40 +183,21 @@ async function timeOf(process, groups, files) {
     files,
   );
   const cpuOf = () => (process.pid === undefined ? 0 : cpuSecondsOf(process.pid));
-  const [began, before] = [performance.now(), cpuOf()];
-  const answer = await process.run(statement);
-  return { ms: performance.now() - began, cpu: cpuOf() - before, rows: answer.rows.length };
+  const measured = [];
+  while (measured.length < times) {
+    const [began, before] = [performance.now(), cpuOf()];
+    const { rows } = await process.run(statement);
+    measured.push({ ms: performance.now() - began, cpu: cpuOf() - before, rows: rows.length });
+  }
+  await process.stop();
+  return measured;
 }
 
-/**
- * @param {Row[]} rows
- * @param {{ bytes: number, coldMs: number, first: Row | undefined }} sizes
- * @returns {import('./types.ts').Measured}
- */
-function resultOf(rows, { bytes, coldMs, first }) {
-  /** @type {Record<string, (row: Row) => string>} */
-  const columns = {
-    report: ({ name }) => name,
-    rows: (row) => whole(row.rows),
-    'median ms': ({ ms }) => whole(median(ms)),
-    'slowest ms': ({ ms }) => whole(Math.max(...ms)),
-    'CPU s': ({ cpu }) => hundredths(median(cpu)),
-  };
-  return {
-    title: 'Usage',
-    command: 'npm run bench -- usage',
-    subject: `Reports over ${whole(ROWS)} made-up charges in ${DAYS} published days, in the time zone ${ZONE}: ${CONSTANTS.usageThreads} threads, ${CONSTANTS.usageMemoryMb} MB.`,
-    store: 'no Redis',
-    tables: [tableOf(rows, columns, 1)],
-    figures: [
-      aim('spend per day and action over a year', first?.ms ?? [], {
-        unit: ' ms',
-        atMost: TARGET_MS,
-        isHeadline: true,
-      }),
-      aim('CPU of it', first?.cpu ?? [], { text: hundredths, unit: ' s' }),
-      aim('the same, with the start of the process', [coldMs], { unit: ' ms' }),
-      aim('bytes a charge', [bytes / ROWS]),
-    ],
-  };
-}
+/** @type {Record<string, (row: Row) => string>} */
+const COLUMNS = {
+  report: ({ name }) => name,
+  rows: ({ rows }) => whole(rows),
+  'median ms': ({ ms }) => whole(median(ms)),
+  'slowest ms': ({ ms }) => whole(Math.max(...ms)),
+  'CPU s': ({ cpu }) => hundredths(median(cpu)),
+};

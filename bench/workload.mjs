@@ -10,6 +10,7 @@ const { idempotencyKey, partitionCode, partitionOfTenant, reservationKey, tagOf,
  * @typedef {import('../src/redis/scripts.ts').NamedCall<'commit'>} CommitCall
  */
 
+export const RESERVE_PATH = '/v1/reservations';
 const PARTITIONS = 64;
 const ESTIMATE = 1000;
 const ACTUAL = 800;
@@ -48,7 +49,6 @@ export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
     return (/** @type {number} */ number) => `${start}${keyOf(run, number)}${end}`;
   };
   return {
-    reservePath: '/v1/reservations',
     reserve: textWithKey({
       subject: { tenant, ...SUBJECT },
       action: ACTION,
@@ -57,7 +57,7 @@ export function httpRequests({ tenant, run }, { ttlMs, graceMs } = LEASE) {
       grace_period_ms: graceMs,
       overage_policy: POLICY,
     }),
-    commitPath: (/** @type {string} */ reservationId) => `/v1/reservations/${reservationId}/commit`,
+    commitPath: (/** @type {string} */ reservationId) => `${RESERVE_PATH}/${reservationId}/commit`,
     commit: textWithKey({ actual: { unit: 'TOKENS', amount: ACTUAL } }),
     extend: textWithKey({ extend_by_ms: ttlMs }),
     debit: textWithKey({

@@ -29,8 +29,9 @@ export function startBuilt(env, { root = ROOT, show = () => undefined } = {}) {
       done(code ?? 128 + (signal === null ? 0 : constants.signals[signal])),
     );
   });
-  /** @type {Promise<LogEntry>} */
-  const listening = new Promise((done) => {
+  /** @type {Promise<LogEntry | undefined>} what its log says when the port is open; undefined if it ends before */
+  const listening = new Promise((done, fail) => {
+    ended.then(() => done(undefined), fail);
     createInterface(child.stdout).on('line', (line) => {
       const entry = entryOf(line);
       show(line, entry);

@@ -12,6 +12,7 @@ const REDIS_BINARIES = ['redis-server', 'valkey-server'];
 /** With any of these set, the embedded Redis is not used, and no server needs to be installed. */
 export const REDIS_ADDRESSES = ['REDIS_URL', 'REDIS_SENTINELS', 'REDIS_CLUSTER_NODES'];
 const INSTALL_TIMEOUT_MS = 10 * 60_000;
+const MAX_OUTPUT_BYTES = 256 * 1024 * 1024;
 
 /** @typedef {{ name: string, asUser?: boolean, prepare?: string[], attempts: [string[], ...string[][]] }} PackageManager */
 
@@ -136,7 +137,7 @@ export function ensureRedis(env = process.env) {
   if (isExternal || redisBinary() !== undefined) {
     return;
   }
-  const manager = PACKAGE_MANAGERS.find(({ name }) => findOnPath(name));
+  const manager = PACKAGE_MANAGERS.find(({ name }) => findOnPath(name) !== undefined);
   if (manager === undefined) {
     throw new SetupError(
       'neither redis-server nor valkey-server is on PATH, and no apt-get, dnf, apk or brew to install it with; install Redis 7.0 or newer, or set REDIS_URL',
@@ -160,7 +161,7 @@ export function ensureRedis(env = process.env) {
 }
 
 /** The name of the installed server, if there is one. */
-export const redisBinary = () => REDIS_BINARIES.find(findOnPath);
+export const redisBinary = () => REDIS_BINARIES.find((name) => findOnPath(name) !== undefined);
 
 /**
  * The words to put before the package manager: nothing for root, `sudo -n` for others when it asks for no password.
@@ -197,16 +198,38 @@ export function runQuietly(command, args, cwd) {
   return { lastWords: text.trim().split('\n').at(-1) ?? '' };
 }
 
-/** @param {string} name */
+/**
+ * What a command prints.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {{ cwd?: string, input?: string | Buffer }} [how]
+ * @throws SetupError with its last words if it fails
+ */
+export function outputOf(command, args, { cwd = ROOT, input = '' } = {}) {
+  const done = spawnSync(command, args, { cwd, input, maxBuffer: MAX_OUTPUT_BYTES });
+  if (done.status !== 0) {
+    const words = done.error?.message ?? [done.stdout, done.stderr].join('').trim().split('\n').at(-1);
+    throw new SetupError(`${command} ${args[0]} failed in ${cwd}: ${words}`);
+  }
+  return done.stdout;
+}
+
+/**
+ * The path of a program, if there is one.
+ * @param {string} name
+ */
 export function findOnPath(name) {
-  return (process.env.PATH ?? '').split(delimiter).some((directory) => {
-    try {
-      accessSync(join(directory, name), constants.X_OK);
-      return directory !== '';
-    } catch {
-      return false;
-    }
-  });
+  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
+  return folders
+    .map((folder) => join(folder, name))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
 }
 
 /** Runs the build if dist is older than the sources, or lacks the console, which is built last. */

@@ -2,15 +2,13 @@
 // of the chart, a CycloneDX bill of materials of what ships, and their checksums. Refuses versions that disagree, and, without
 // --rehearse, a version that the changelog does not call released, and one that needs more processor time than the last one.
 // Exit codes: 0 written; 1 refused, for the reason that is printed.
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ROOT, SetupError, ensureBuild, ensureRedis, readJson, runCommand } from './install.mjs';
+import { ROOT, SetupError, ensureBuild, ensureRedis, outputOf, readJson, runCommand } from './install.mjs';
 
 const CHART = 'deploy/helm/holdfast';
-const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 /**
  * What is wrong with the versions of a checkout, each as a sentence.
@@ -49,19 +47,6 @@ function contextPaths() {
 }
 
 /**
- * @param {string} command
- * @param {string[]} args
- * @param {string} [input]
- */
-function run(command, args, input = '') {
-  const done = spawnSync(command, args, { cwd: ROOT, encoding: 'utf8', input, maxBuffer: MAX_OUTPUT_BYTES });
-  if (done.status !== 0) {
-    throw new SetupError(`${command} ${args[0]} failed: ${done.error?.message ?? done.stderr.trim()}`);
-  }
-  return done.stdout;
-}
-
-/**
  * Only files under version control, with the contents of links.
  * @param {string} file
  * @param {string} base
@@ -69,8 +54,8 @@ function run(command, args, input = '') {
  */
 function pack(file, base, paths) {
   const folder = join(ROOT, base);
-  const files = run('git', ['-C', folder, 'ls-files', '--', ...paths]);
-  run('tar', ['-czhf', file, '-C', folder, '-T', '-'], files);
+  const input = outputOf('git', ['ls-files', '--', ...paths], { cwd: folder });
+  outputOf('tar', ['-czhf', file, '-T', '-'], { cwd: folder, input });
 }
 
 /** The chart is packed below a folder of its name, as Helm expects. */
@@ -79,7 +64,13 @@ const chartParent = CHART.split('/').slice(0, -1).join('/');
 function billOfMaterials() {
   const npmCli = process.env.npm_execpath;
   const [command, first] = npmCli?.endsWith('.js') ? [process.execPath, [npmCli]] : ['npm', []];
-  return run(command, [...first, 'sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only']);
+  return outputOf(command, [
+    ...first,
+    'sbom',
+    '--sbom-format=cyclonedx',
+    '--omit=dev',
+    '--package-lock-only',
+  ]);
 }
 
 /** @param {string[]} args */

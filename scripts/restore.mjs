@@ -25,7 +25,7 @@ async function startRehearsal(folder) {
     ADMIN_PORT: '',
     LOG_LEVEL: 'info',
   };
-  const { child, ended, listening, stop } = startBuilt(
+  const { child, listening, stop } = startBuilt(
     { ...process.env, ...settings },
     {
       show: (line, entry) => {
@@ -39,11 +39,11 @@ async function startRehearsal(folder) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => child.kill('SIGTERM'));
   }
-  const failed = ended.then(() => {
+  const opened = await listening;
+  if (opened === undefined) {
     throw new SetupError('the copy did not start; see above');
-  });
-  const { port } = await Promise.race([listening, failed]);
-  return { baseUrl: `http://127.0.0.1:${port}`, stop };
+  }
+  return { baseUrl: `http://127.0.0.1:${opened.port}`, stop };
 }
 
 /**

@@ -21,7 +21,6 @@ const SECOND_SIGNAL_AFTER_MS = 1000;
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /** @typedef {import('./built-service.mjs').LogEntry} LogEntry */
-/** @typedef {import('node:child_process').ChildProcess} ChildProcess */
 
 runCommand(async () => {
   const once = wantsOnce(process.argv.slice(2));
@@ -29,24 +28,25 @@ runCommand(async () => {
   ensureDependencies();
   ensureRedis();
   ensureBuild();
-  const server = startServer();
-  const ended = await Promise.race([server.ended, server.listening]);
-  if ('code' in ended) {
+  const log = logRelay(given('LOG_LEVEL').toLowerCase());
+  const server = startBuilt({ ...process.env, LOG_LEVEL: log.level }, log);
+  stopOnSignal(server);
+  const listening = await server.listening;
+  if (listening === undefined) {
     // Holdfast has said in its own line why it did not start.
-    return ended.code;
+    return server.ended;
   }
-  const baseUrl = baseUrlOf(ended.listening);
-  const demo = demonstrate(baseUrl, once).then((succeeded) => ({ succeeded }));
-  const outcome = await Promise.race([server.ended, demo]);
-  if ('code' in outcome) {
-    return outcome.code || 1;
+  const baseUrl = baseUrlOf(listening);
+  const outcome = await Promise.race([server.ended, demonstrate(baseUrl, once)]);
+  if (typeof outcome === 'number') {
+    return outcome || 1;
   }
   if (once) {
     const code = await server.stop();
-    return outcome.succeeded ? code : 1;
+    return outcome ? code : 1;
   }
   say(`\nHoldfast keeps serving on ${baseUrl}; ^C stops it.`);
-  return (await server.ended).code;
+  return server.ended;
 });
 
 /** @param {string[]} args */
@@ -58,29 +58,15 @@ function wantsOnce(args) {
   return args.length > 0;
 }
 
-function startServer() {
-  const log = logRelay(given('LOG_LEVEL').toLowerCase());
-  const server = startBuilt({ ...process.env, LOG_LEVEL: log.level }, log);
-  stopOnSignal(server.child, () => void server.stop());
-  return {
-    ended: server.ended.then((code) => ({ code })),
-    listening: server.listening.then((listening) => ({ listening })),
-    stop: server.stop,
-  };
-}
-
-/**
- * @param {ChildProcess} child
- * @param {() => void} stop
- */
-function stopOnSignal(child, stop) {
+/** @param {ReturnType<typeof startBuilt>} server */
+function stopOnSignal({ child, stop }) {
   /** @type {number | undefined} */
   let stoppedAt;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
       if (stoppedAt === undefined) {
         stoppedAt = performance.now();
-        stop();
+        void stop();
       } else if (performance.now() - stoppedAt > SECOND_SIGNAL_AFTER_MS) {
         child.kill('SIGTERM');
       }
