@@ -26,7 +26,13 @@ const ACCEPTED = new Map();
  * @returns {{ code: number, lines: string[] }} the exit code, and what to print
  */
 export function judge(output, accepted = ACCEPTED) {
-  const report = parsed(output);
+  /** @type {AuditReport | undefined} */
+  let report;
+  try {
+    report = /** @type {AuditReport} */ (parseJson(output));
+  } catch {
+    // npm had no report to print.
+  }
   if (report?.vulnerabilities === undefined) {
     return {
       code: 0,
@@ -50,18 +56,6 @@ export function judge(output, accepted = ACCEPTED) {
       `audit: ${advisories.length} findings, ${open.length} of them not accepted`,
     ],
   };
-}
-
-/**
- * @param {string} output
- * @returns {AuditReport | undefined}
- */
-function parsed(output) {
-  try {
-    return /** @type {AuditReport} */ (parseJson(output));
-  } catch {
-    return undefined;
-  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -44,20 +44,9 @@ export function ensureEnvironment(python) {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(join(ROOT, 'node_modules', '.cache'), { recursive: true });
     run(python, ['-m', 'venv', folder]);
-    run(own, [
-      '-m',
-      'pip',
-      'install',
-      '--quiet',
-      '--disable-pip-version-check',
-      '--no-deps',
-      '-r',
-      REQUIREMENTS,
-    ]);
-    run(own, [
-      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'],
-      ...['--no-deps', '--no-build-isolation', '--editable', LITELLM],
-    ]);
+    const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps'];
+    run(own, [...pip, '-r', REQUIREMENTS]);
+    run(own, [...pip, '--no-build-isolation', '--editable', LITELLM]);
     writeFileSync(`${mark}.new`, '');
     renameSync(`${mark}.new`, mark);
   }

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { ROOT, SetupError, checkNode, ensureDependencies, ensureRedis, runCommand } from './install.mjs';
 import { seedFrom } from './seed.mjs';
-import { openRun } from './test-run.mjs';
+import { endOf, openRun } from './test-run.mjs';
 
 /**
  * Runs a test file as a command that takes `--seed=<number>` and one more option.
@@ -32,24 +32,15 @@ export function runTestFile({ command, file, seedVariable, option, settings }) {
       const child = spawn(process.execPath, ['node_modules/jest/bin/jest.js', file], {
         cwd: ROOT,
         stdio: 'inherit',
-        env: {
-          ...process.env,
-          ...settings(chosen),
-          [seedVariable]: seed,
-        },
+        env: { ...process.env, ...settings(chosen), [seedVariable]: seed },
       });
-      const code = /** @type {number} */ (
-        await new Promise((resolve, reject) => {
-          child.once('error', reject);
-          child.once('exit', (number) => resolve(number ?? 1));
-        })
-      );
+      const { code } = await endOf(child);
       if (code !== 0) {
         process.stdout.write(
           `to repeat it: ${[command, '--', chosen, `--seed=${seed}`].filter(Boolean).join(' ')}\n`,
         );
       }
-      return code;
+      return code ?? 1;
     } finally {
       await run.close({ inOrder: true });
     }

@@ -50,3 +50,13 @@ export function openRun() {
     },
   };
 }
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<{ code: number | null, signal: string | null }>}
+ */
+export const endOf = (child) =>
+  new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+  });

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import {
   ROOT,
@@ -29,16 +29,7 @@ const GO_MODULES = {
 };
 const GO_TIMEOUT_MS = 20 * 60_000;
 
-/**
- * The first of these programs that there is.
- * @param {readonly string[]} names
- */
-const firstOnPath = (names) => {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(existsSync);
-};
-
-const mayInstall = () => process.getuid?.() === 0 && findOnPath('apt-get');
+const mayInstall = () => process.getuid?.() === 0 && findOnPath('apt-get') !== undefined;
 
 /** @param {string} name of a package */
 const install = (name) => runQuietly('apt-get', ['install', '-y', '-q', '--no-install-recommends', name]);
@@ -46,14 +37,14 @@ const install = (name) => runQuietly('apt-get', ['install', '-y', '-q', '--no-in
 const update = () => runQuietly('apt-get', ['update', '-q']);
 
 /** The path of the browser for the tests of the console, if there is one. */
-export const chromiumBinary = () => firstOnPath(BROWSERS);
+export const chromiumBinary = () => BROWSERS.map(findOnPath).find(Boolean);
 
 /**
  * The path of Prometheus or its promtool for the tests of the dashboards and alert rules, if there is one.
  * @param {'prometheus' | 'promtool'} name
  */
 export const prometheusBinary = (name = 'prometheus') =>
-  firstOnPath([name]) ?? [join(PROMETHEUS, name)].find(existsSync);
+  findOnPath(name) ?? [join(PROMETHEUS, name)].find(existsSync);
 
 const ownFolder = (/** @type {ChartTool} */ name) => join(CACHE, `${name}-${GO_MODULES[name].version}`);
 
@@ -61,7 +52,7 @@ const ownFolder = (/** @type {ChartTool} */ name) => join(CACHE, `${name}-${GO_M
  * The path of the tool for the tests of the chart, if there is one: of the pinned version, or else on PATH.
  * @param {ChartTool} name
  */
-export const chartTool = (name) => [join(ownFolder(name), name)].find(existsSync) ?? firstOnPath([name]);
+export const chartTool = (name) => [join(ownFolder(name), name)].find(existsSync) ?? findOnPath(name);
 
 /** Nothing but `npm run lint` needs it, which says so where it is missing. */
 function ensureLuacheck() {

@@ -15,7 +15,7 @@ import {
   readJson,
   runCommand,
 } from './install.mjs';
-import { openRun } from './test-run.mjs';
+import { endOf, openRun } from './test-run.mjs';
 import { ensureChromium, ensurePrometheus } from './test-tools.mjs';
 
 const STOP_SIGNALS = /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP']);
@@ -125,7 +125,7 @@ async function runAll(topologies, args, directory) {
  * @param {Record<string, string>} settings
  * @returns {Promise<number>} the exit code
  */
-function runJest(args, countsFile, settings) {
+async function runJest(args, countsFile, settings) {
   const jest = join(ROOT, 'node_modules', 'jest', 'bin', 'jest.js');
   // Last, because the option consumes all arguments that follow it.
   const reporters = ['--reporters=default', `--reporters=${join(ROOT, 'scripts', 'test-reporter.mjs')}`];
@@ -140,13 +140,12 @@ function runJest(args, countsFile, settings) {
     child.kill(signal);
   };
   STOP_SIGNALS.forEach((signal) => process.on(signal, pass));
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (code, signal) => {
-      STOP_SIGNALS.forEach((one) => process.off(one, pass));
-      resolve(stopped === undefined ? (signal === null ? (code ?? 1) : 1) : 128 + constants.signals[stopped]);
-    });
-  });
+  const { code, signal } = await endOf(child);
+  STOP_SIGNALS.forEach((one) => process.off(one, pass));
+  if (stopped !== undefined) {
+    return 128 + constants.signals[stopped];
+  }
+  return signal === null ? (code ?? 1) : 1;
 }
 
 /**

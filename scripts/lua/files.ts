@@ -52,12 +52,19 @@ export function scriptPaths(directory = LUA_DIRECTORY): Map<string, string> {
   return pathsByName(directory, false);
 }
 
+/** The paths of all files, in their order. */
+export function luaPaths(directory = LUA_DIRECTORY): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((path) => path.split(sep).join('/'))
+    .filter((path) => path.endsWith('.lua'))
+    .sort();
+}
+
 function pathsByName(directory: URL, areParts: boolean): Map<string, string> {
   const paths = new Map<string, string>();
-  for (const found of readdirSync(directory, { recursive: true, encoding: 'utf8' }).sort()) {
-    const path = found.split(sep).join('/');
+  for (const path of luaPaths(directory)) {
     const [file = '', folder] = path.split('/').reverse();
-    if (!file.endsWith('.lua') || (folder === LIBRARY) !== areParts) {
+    if ((folder === LIBRARY) !== areParts) {
       continue;
     }
     const name = file.slice(0, -'.lua'.length);

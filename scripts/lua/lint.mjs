@@ -2,15 +2,27 @@
 // without an include is undefined, and one that is included without use is unused. Part of npm run lint.
 // Without luacheck it says so and succeeds; with LUACHECK=required, as in .ci/run, it fails.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join, sep } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { fieldProblems } from './fields.mjs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { loadTools } from './load.mjs';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const LUA = pathToFileURL(join(ROOT, 'lua/'));
 const COLUMNS = 120;
+const FIELDS = 'lib/field.lua';
+/** Files about records of other kinds: subscriptions and deliveries, events, audit rows, and lists of several kinds. */
+const OTHER_RECORDS = new RegExp(
+  `^(?:${[
+    'webhooks/.*',
+    'events/.*',
+    'overview/.*',
+    'spikes/.*',
+    'audit/list_audit_log',
+    'audit/lib/expiration',
+    'governance/lib/disable_webhook_of_closed_tenant',
+    'lib/(?:webhook_record|event_writer|audit_log|audit_row|audit_index|listing)',
+  ].join('|')})\\.lua$`,
+);
 /** Called by the code that scripts/lua/library.ts puts around a script. */
 const CALLED_FROM_OUTSIDE = [
   'audit_log.with_audited_request',
@@ -19,20 +31,7 @@ const CALLED_FROM_OUTSIDE = [
   'all_or_none.run_set',
 ];
 
-const { fieldRows, importsOf, readLua } = await loadTools();
-
-/** @returns {Map<string, string>} every file by its path in lua */
-function readFiles() {
-  const paths = readdirSync(LUA, { recursive: true, encoding: 'utf8' }).map((path) =>
-    path.split(sep).join('/'),
-  );
-  return new Map(
-    paths
-      .filter((path) => path.endsWith('.lua'))
-      .sort()
-      .map((path) => [path, readLua(path, LUA)]),
-  );
-}
+const { fieldRows, importsOf, luaPaths, readLua } = await loadTools();
 
 /** @param {string} path */
 const partAt = (path) => /(?:^|\/)lib\/(\w+)\.lua$/.exec(path)?.[1];
@@ -62,6 +61,32 @@ function membersOf(part, text) {
   const [, made = ''] = new RegExp(`^local ${part} = \\{\n([^]*?)^\\}`, 'm').exec(code) ?? [];
   const set = [...code.matchAll(new RegExp(`^(?:function )?${part}\\.(\\w+)`, 'gm'))];
   return [...made.matchAll(/^  (\w+) = /gm), ...set].map(([, member = '']) => member);
+}
+
+/**
+ * The stored names of a reservation's fields that are spelled out outside of the table.
+ * @param {Map<string, string>} files
+ */
+function fieldProblems(files) {
+  const rows = fieldRows(files.get(FIELDS) ?? '');
+  const nameOf = new Map(rows.map(({ name, stored }) => [stored, name]));
+  const stored = [...nameOf.keys()].join('|');
+  // 'am' as a string, record.am, and { am = ... }. The prefix of extensions is a single letter, which as a
+  // name may mean anything.
+  const spelled = new RegExp(
+    `'(${stored})'|\\.((?!x\\b)(?:${stored}))\\b|[{,] *((?!x\\b)(?:${stored})) =`,
+    'g',
+  );
+  return [...files]
+    .filter(([path]) => path !== FIELDS && !OTHER_RECORDS.test(path))
+    .flatMap(([path, text]) =>
+      text.split('\n').flatMap((line, index) =>
+        [...line.replace(/^\s*--.*/, '').matchAll(spelled)].map(([, word, member, key]) => {
+          const name = word ?? member ?? key ?? '';
+          return `lua/${path}:${index + 1}: write field.${nameOf.get(name)} for '${name}' (lua/${FIELDS})`;
+        }),
+      ),
+    );
 }
 
 /** Members that a file uses of a part that does not have them, and members that nobody uses. @param {Map<string, string>} files */
@@ -149,8 +174,8 @@ function lengthProblems(files) {
 }
 
 function main() {
-  const files = readFiles();
-  const problems = [...fieldProblems(), ...memberProblems(files), ...lengthProblems(files)];
+  const files = new Map(luaPaths().map((path) => [path, readLua(path)]));
+  const problems = [...fieldProblems(files), ...memberProblems(files), ...lengthProblems(files)];
   const isInstalled = spawnSync('luacheck', ['--version'], { stdio: 'ignore' }).status === 0;
   problems.push(
     ...(isInstalled ? (luacheckProblems(files) ?? ['luacheck could not check the files of lua']) : []),

@@ -14,7 +14,7 @@ import {
   readJson,
   runCommand,
 } from '../install.mjs';
-import { openRun } from '../test-run.mjs';
+import { endOf, openRun } from '../test-run.mjs';
 import { MUTATIONS } from './list.mjs';
 import { mutate } from './mutate.mjs';
 import { pageText, testsOf } from './page.mjs';
@@ -52,17 +52,6 @@ function copyProject(folder) {
   }
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   return folder;
-}
-
-/**
- * @param {import('node:child_process').ChildProcess} child
- * @returns {Promise<{ code: number | null, signal: string | null }>}
- */
-function endOf(child) {
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('exit', (code, signal) => resolve({ code, signal }));
-  });
 }
 
 /**
