@@ -3,7 +3,7 @@ import { inTurn } from './client.mjs';
 import { unlessShort } from './duration.mjs';
 import { Harness } from './harness.mjs';
 import { aim, hundredths, say, storeOf } from './report.mjs';
-import { askAsAdmin } from './service.mjs';
+import { addBudget, askAsAdmin } from './service.mjs';
 
 const BUDGETS = 5000;
 const AT_ONCE = 20;
@@ -23,7 +23,9 @@ export const measure = () =>
     const { port } = harness.service;
     await harness.target();
     say(`${BUDGETS} budgets`);
-    await inTurn([...Array(BUDGETS).keys()], AT_ONCE, (number) => addBudget(port, number));
+    await inTurn([...Array(BUDGETS).keys()], AT_ONCE, (number) =>
+      addBudget(port, 'bench', `tenant:bench/agent:a-${number}`, 1000 + number),
+    );
     const list = async () => {
       const start = performance.now();
       await askAsAdmin(port, 'GET', PATH);
@@ -63,16 +65,4 @@ export const measure = () =>
         aim('p50 of requests beside lists: ratio', beside.p50_ms / before.p50_ms, { text: hundredths }),
       ],
     };
-  });
-
-/**
- * @param {number} port
- * @param {number} number
- */
-const addBudget = (port, number) =>
-  askAsAdmin(port, 'POST', '/v1/admin/budgets', {
-    tenant_id: 'bench',
-    scope: `tenant:bench/agent:a-${number}`,
-    unit: 'TOKENS',
-    allocated: { unit: 'TOKENS', amount: 1000 + number },
   });

@@ -144,6 +144,15 @@ export async function subscribe(port, url, tenant, event_types = ['reservation.e
   return /** @type {{ subscription: { subscription_id: string } }} */ (made).subscription.subscription_id;
 }
 
+/** @type {(port: number, tenant: string, scope: string, amount: number) => Promise<unknown>} */
+export const addBudget = (port, tenant, scope, amount) =>
+  askAsAdmin(port, 'POST', '/v1/admin/budgets', {
+    tenant_id: tenant,
+    scope,
+    unit: 'TOKENS',
+    allocated: { unit: 'TOKENS', amount },
+  });
+
 /** Below the tenant: three scopes. */
 const BELOW = ['', '/workspace:prod', '/workspace:prod/agent:summarizer'];
 
@@ -160,8 +169,7 @@ export async function provision(port, tenant = 'bench', amount = 1e14, below = B
   const key = await admin('/v1/admin/api-keys', { tenant_id: tenant, name: 'benchmark' });
   const scopes = below.map((path) => `tenant:${tenant}${path}`);
   for (const scope of scopes) {
-    const allocated = { unit: 'TOKENS', amount };
-    await admin('/v1/admin/budgets', { tenant_id: tenant, scope, unit: 'TOKENS', allocated });
+    await addBudget(port, tenant, scope, amount);
   }
   return { tenant, scopes, keyId: String(key.key_id), apiKey: String(key.key_secret) };
 }
