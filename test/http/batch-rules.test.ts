@@ -21,17 +21,17 @@ import {
   sendAlone,
   sendBatch,
 } from '../support/batches.js';
-import { type RedisServer, startRedis } from '../support/redis-server.js';
 import { earlyInMinute } from '../support/server-time.js';
 import type { Settings } from '../support/settings.js';
+import { startStore, type Store } from '../support/store.js';
 
 // Of its own: when funds return is unknown where other suites have many holds in the partition.
-let redis: RedisServer;
+let redis: Store;
 let holdfast: Holdfast;
 const started: Holdfast[] = [];
 
 beforeAll(async () => {
-  redis = await startRedis();
+  redis = await startStore();
   holdfast = await Holdfast.start({ REDIS_URL: redis.url });
 });
 afterAll(async () => {
