@@ -23,8 +23,8 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
   ) {}
 
   onApplicationBootstrap(): void {
-    this.redis.onOutage((outageMs) => {
-      this.emitting = this.emitting.then(() => this.emit(outageMs));
+    this.redis.onOutage((lostAt, restoredAt) => {
+      this.emitting = this.emitting.then(() => this.emit(lostAt, restoredAt));
     });
   }
 
@@ -32,13 +32,14 @@ export class StoreOutages implements OnApplicationBootstrap, BeforeApplicationSh
     await this.emitting;
   }
 
-  /** Never rejects. */
-  async emit(outageMs: number): Promise<void> {
+  /** Takes both ends by performance.now(), and may be late. Never rejects. */
+  async emit(lostAt: number, restoredAt: number): Promise<void> {
     try {
+      const lostAtMs = await this.redis.clock.ledgerMsAt(lostAt);
       const { status } = await this.redis.scripts.call(
         'emit_store_outage',
         { eventLog: eventLogKey(TAG), outage: storeOutageKey(TAG) },
-        { outageMs: Math.ceil(outageMs) },
+        { lostAtMs, outageMs: Math.round(restoredAt - lostAt) },
       );
       this.counts.outages.inc({ outcome: status === 'EMITTED' ? 'told' : 'same' });
     } catch (error) {

@@ -4,6 +4,9 @@ import type { RedisCounts } from './redis.metrics.js';
 
 const WHOLE_STORE = 'redis';
 
+/** Takes both ends of an outage, by performance.now(). */
+export type OutageListener = (lostAt: number, restoredAt: number) => void;
+
 /**
  * Listens to a client, so that no 'error' event is unhandled. Logs and counts each outage only twice: when the connection is lost, and
  * when it is back.
@@ -11,7 +14,7 @@ const WHOLE_STORE = 'redis';
 export class ConnectionWatch {
   /** What is disconnected, and since when by performance.now(). */
   private readonly lost = new Map<string, number>();
-  private readonly outageListeners: ((outageMs: number) => void)[] = [];
+  private readonly outageListeners: OutageListener[] = [];
   private closing = false;
   private wasReady = false;
   private latestError: string | undefined;
@@ -50,8 +53,8 @@ export class ConnectionWatch {
     return [...this.lost.keys()];
   }
 
-  /** Calls the listener each time the whole store is back, with the duration of the outage. */
-  onOutage(listener: (outageMs: number) => void): void {
+  /** Calls the listener each time the whole store is back. */
+  onOutage(listener: OutageListener): void {
     this.outageListeners.push(listener);
   }
 
@@ -104,12 +107,15 @@ export class ConnectionWatch {
     }
     this.lost.delete(name);
     this.counts.connectionRestored.inc();
-    const outageMs = performance.now() - lostAt;
+    const restoredAt = performance.now();
     // A warning, as the loss is: who reads of the one must read of the other.
-    this.logger.warn({ node: name, lasted_ms: Math.round(outageMs) }, `${this.connection} is back`);
+    this.logger.warn(
+      { node: name, lasted_ms: Math.round(restoredAt - lostAt) },
+      `${this.connection} is back`,
+    );
     if (name === WHOLE_STORE) {
       for (const listener of this.outageListeners) {
-        listener(outageMs);
+        listener(lostAt, restoredAt);
       }
     }
   }

@@ -64,16 +64,23 @@ export class RedisClock {
     return this.ledgerMs();
   }
 
-  /** Reads Redis' clock. @throws StoreUnavailable */
-  async sync(): Promise<void> {
+  /** The time of scripts at an instant of performance.now(), or earlier by at most the way of an answer. @throws StoreUnavailable */
+  async ledgerMsAt(monotonicMs: number): Promise<number> {
+    return Math.floor(monotonicMs + (await this.sync()) + this.aheadMs);
+  }
+
+  /** Reads Redis' clock. @returns how far it is ahead of performance.now(), at least. @throws StoreUnavailable */
+  async sync(): Promise<number> {
     const sentAt = performance.now();
     try {
       const [seconds, micros] = await this.client.time();
       const redisMs = Number(seconds) * 1000 + Number(micros) / 1000;
+      const receivedAt = performance.now();
       // Redis read its clock at some time between question and reply.
-      this.offsetMs = redisMs - (sentAt + performance.now()) / 2;
+      this.offsetMs = redisMs - (sentAt + receivedAt) / 2;
       const clock = await this.scripts?.call('read_test_clock', { testClock: testClockKey() }, {});
       this.aheadMs = clock?.aheadMs ?? 0;
+      return redisMs - receivedAt;
     } catch (error) {
       throw toStoreError(error);
     }

@@ -11,7 +11,7 @@ import {
   prepareInTime,
   waitUntilReady,
 } from './boot.js';
-import { ConnectionWatch } from './connection-watch.js';
+import { ConnectionWatch, type OutageListener } from './connection-watch.js';
 import {
   type ConnectionTimes,
   createCommandClient,
@@ -170,8 +170,8 @@ export class RedisService implements OnApplicationShutdown {
     return this.client.status === 'ready' && this.parts.watch.disconnected.length === 0;
   }
 
-  /** Calls the listener each time the store is back, with the duration of this instance's outage. */
-  onOutage(listener: (outageMs: number) => void): void {
+  /** Calls the listener each time the store is back for this instance. */
+  onOutage(listener: OutageListener): void {
     this.parts.watch.onOutage(listener);
   }
 

@@ -56,9 +56,26 @@ test('an outage that two instances saw emits one event when the store is back, a
   expect([await outages('told'), await outages('same'), await outages('failed')]).toEqual([2, 2, 0]);
 });
 
+test('an event that is late tells when the outage was, and the report of another instance is of the same', async () => {
+  const [told0, same] = [await outages('told'), await outages('same')];
+  const lostAt = performance.now();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const emit = (outageMs: number): Promise<void> =>
+    (instances[0] as Holdfast).app.get(StoreOutages).emit(lostAt, lostAt + outageMs);
+  await emit(5);
+  await emit(1);
+  expect([await outages('told'), await outages('same')]).toEqual([told0 + 1, same + 1]);
+  const { events } = expectStatus(
+    await (instances[0] as Holdfast).admin('GET', '/v1/admin/events?category=system&limit=1'),
+    200,
+  );
+  const { lost_at: lost, restored_at: restored, outage_ms: outageMs } = events[0].data.details;
+  expect([Date.parse(restored) - Date.parse(lost), outageMs]).toEqual([5, 5]);
+});
+
 test('an outage whose event cannot be emitted is counted', async () => {
   await redis.kill();
-  await (instances[0] as Holdfast).app.get(StoreOutages).emit(10);
+  await (instances[0] as Holdfast).app.get(StoreOutages).emit(performance.now() - 10, performance.now());
   expect(await outages('failed')).toBe(1);
   await redis.restart();
 });

@@ -372,7 +372,7 @@ test('every event that scripts emit has the payload of its type', async () => {
   await tellOfWebhooks(subscriber);
   await tellOfDispatch(tenant);
   await tellOfSpikes(tenant);
-  await on.holdfast.app.get(StoreOutages).emit(1500);
+  await on.holdfast.app.get(StoreOutages).emit(0, 1500);
   for (const change of [
     { name: 'other' },
     { default_reservation_ttl_ms: 5000 },
