@@ -175,10 +175,13 @@ describeInBrowser(`the search${WITHOUT_BROWSER}`, () => {
     page.on('request', (request) => sent.push(request.url() + (request.postData() ?? '')));
     await search(page, other.key);
     await page.getByRole('button', { name: 'Revoke this key' }).click();
+    // The page may read of the revocation before the instance that revokes has answered.
+    const answered = page.waitForResponse((answer) => answer.request().method() === 'DELETE');
     await page
       .getByRole('dialog', { name: /^Revoke / })
       .getByRole('button', { name: 'Revoke' })
       .click();
+    await answered;
     await page.getByText('REVOKED').first().waitFor();
     expect(sent.some((text) => /ops\/api-keys\/cyc_live_..%3A/.test(text))).toBe(true);
     expect(sent.filter((text) => text.includes(other.key))).toEqual([]);
