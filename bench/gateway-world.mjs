@@ -82,7 +82,7 @@ export class GatewayWorld {
 
   /** A Redis of its own for LiteLLM's counters. */
   async redis() {
-    const redis = await startRedis(mkdtempSync(join(this.folder, 'redis-')));
+    const redis = await startRedis(mkdtempSync(join(this.folder, 'redis-')), { appendonly: 'no' });
     this.ends.push(redis.stop);
     return redis;
   }

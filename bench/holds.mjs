@@ -138,3 +138,18 @@ export class Holds {
  * @param {readonly Expired[]} expired
  */
 export const latenessOf = (expired) => spreadOf(expired.map(({ deadline, at }) => at - deadline));
+
+/**
+ * Closes them when `use` has ended, however it ends: an open connection would keep the benchmark from ending.
+ * @param {string} socket of Redis
+ * @param {readonly Tenant[]} tenants
+ * @param {(holds: Holds) => Promise<unknown>} use
+ */
+export async function withHolds(socket, tenants, use) {
+  const holds = new Holds(socket, tenants);
+  try {
+    await use(holds);
+  } finally {
+    holds.close();
+  }
+}

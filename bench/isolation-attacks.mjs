@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Client, inTurn } from './client.mjs';
 import { unlessShort } from './duration.mjs';
 import { startEndpoint } from './endpoint.mjs';
-import { Holds } from './holds.mjs';
+import { withHolds } from './holds.mjs';
 import { spreadOf, whole } from './report.mjs';
 import { adminHeaders, allowLocalWebhooks, askAsAdmin, subscribe } from './service.mjs';
 
@@ -85,10 +85,10 @@ export const ATTACKS = [
   {
     name: 'a close with many holds of one deadline',
     async prepare({ service }, attacker) {
-      const holds = new Holds(service.socket, [attacker]);
-      await holds.make(HOLDS, { ttlMs: HOUR_MS });
-      await holds.shareDeadline(attacker, Date.now() + HOUR_MS);
-      holds.close();
+      await withHolds(service.socket, [attacker], async (holds) => {
+        await holds.make(HOLDS, { ttlMs: HOUR_MS });
+        await holds.shareDeadline(attacker, Date.now() + HOUR_MS);
+      });
       const close = asAdmin('PATCH', `/v1/admin/tenants/${attacker.tenant}`, { status: 'CLOSED' });
       return { of: `${whole(HOLDS)} holds`, load: { connections: 1, requests: [close] } };
     },
@@ -163,9 +163,7 @@ export const ATTACKS = [
   {
     name: 'sorted lists of reservations',
     async prepare({ service }, attacker) {
-      const holds = new Holds(service.socket, [attacker]);
-      await holds.make(RESERVATIONS, { ttlMs: HOUR_MS });
-      holds.close();
+      await withHolds(service.socket, [attacker], (holds) => holds.make(RESERVATIONS, { ttlMs: HOUR_MS }));
       const list = asTenant(attacker, 'GET', '/v1/reservations?sort_by=reserved&limit=1');
       return {
         of: `${whole(RESERVATIONS)} reservations, 60 connections`,
@@ -205,9 +203,9 @@ export const ATTACKS = [
 async function deliveriesOf({ service, victim, seconds }, endpoint) {
   await endpoint.received({ forget: true });
   const count = DELIVERIES_PER_SECOND * seconds;
-  const holds = new Holds(service.socket, [victim]);
-  await holds.pace({ perSecond: DELIVERIES_PER_SECOND, seconds, ttlMs: 1000 });
-  holds.close();
+  await withHolds(service.socket, [victim], (holds) =>
+    holds.pace({ perSecond: DELIVERIES_PER_SECOND, seconds, ttlMs: 1000 }),
+  );
   const deadline = performance.now() + 10_000;
   let { delays } = await endpoint.received({ forget: false });
   while (delays.length < count && performance.now() < deadline) {

@@ -5,9 +5,11 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { startBuilt } from '../scripts/built-service.mjs';
 import { ROOT, parseJson, redisBinary } from '../scripts/install.mjs';
 
+const START_TIMEOUT_MS = 30_000;
 const ADMIN_KEY = 'benchmark-admin-key';
 const WEBHOOK_KEY = 'be'.repeat(32);
 /** Everything else in the environment could change what is measured. */
@@ -44,7 +46,10 @@ export async function startService(settings = {}, root = ROOT, isExternal = fals
     rmSync(dataDir, { recursive: true, force: true });
   };
   try {
-    const { port } = (await service.listening) ?? {};
+    const late = delay(START_TIMEOUT_MS, undefined, { ref: false }).then(() => {
+      throw new Error(`the service did not listen within ${START_TIMEOUT_MS / 1000} s`);
+    });
+    const { port } = (await Promise.race([service.listening, late])) ?? {};
     if (port === undefined) {
       throw new Error(`the service ended with exit code ${await service.ended}`);
     }
@@ -56,10 +61,11 @@ export async function startService(settings = {}, root = ROOT, isExternal = fals
 }
 
 /**
- * A Redis that keeps an append-only log, as docker-compose.yml has it. It listens on a socket where the embedded one would, too.
+ * A Redis that keeps an append-only log, as docker-compose.yml has it, or nothing. It listens on a socket where the embedded one would, too.
  * @param {string} dataDir
+ * @param {{ appendonly?: 'yes' | 'no' }} [how]
  */
-export async function startRedis(dataDir) {
+export async function startRedis(dataDir, { appendonly = 'yes' } = {}) {
   const folder = join(dataDir, 'redis');
   mkdirSync(folder);
   const port = await freePort();
@@ -75,7 +81,7 @@ export async function startRedis(dataDir) {
   ];
   const child = spawn(
     redisBinary() ?? 'redis-server',
-    [...places, '--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction'],
+    [...places, '--save', '', '--appendonly', appendonly, '--maxmemory-policy', 'noeviction'],
     { cwd: folder, stdio: 'ignore' },
   );
   const ended = once(child, 'close');

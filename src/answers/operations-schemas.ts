@@ -199,7 +199,8 @@ export const SWEEPER_SCHEMAS = {
       dry_run: FLAG,
       examined: {
         ...COUNT,
-        description: 'How many reservations whose grace is over were looked at; for one tenant, of its own.',
+        description:
+          'How many reservations whose grace is over were looked at; for one tenant, those that are listed.',
       },
       outcomes: { ...mapOf(COUNT), description: 'How many reservations had each outcome.' },
       reservations: list(

@@ -64,7 +64,7 @@ export class RedisClock {
     return this.ledgerMs();
   }
 
-  /** The time of scripts at an instant of performance.now(), or earlier by at most the way of an answer. @throws StoreUnavailable */
+  /** The time of scripts at an instant of performance.now(), or earlier, by at most the time that an answer takes. @throws StoreUnavailable */
   async ledgerMsAt(monotonicMs: number): Promise<number> {
     return Math.floor(monotonicMs + (await this.sync()) + this.aheadMs);
   }

@@ -55,7 +55,14 @@ type LabelValues = Readonly<Record<string, string | undefined>>;
 export function instrumentOf(spec: MetricSpec, labelNames: readonly string[], registry: Registry): object {
   const { name, help, labels, buckets } = spec;
   const config = { name, help, labelNames: [...labelNames], registers: [registry] };
-  if (name.endsWith('_total')) {
+  const isCounter = name.endsWith('_total');
+  if (
+    (isCounter && buckets !== undefined) ||
+    (spec.acrossWorkers !== undefined && (isCounter || buckets !== undefined))
+  ) {
+    throw new Error(`${name}: only a gauge takes acrossWorkers, and a counter has no buckets`);
+  }
+  if (isCounter) {
     const counter = new Counter(config);
     return labels === undefined
       ? { inc: (by = 1) => counter.inc(by) }

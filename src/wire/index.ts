@@ -60,7 +60,7 @@ export {
 } from './stored-json.js';
 export { type Origin, type RequestTrace, traceText } from './origin.js';
 export { type DtoClass, fieldsFrom, rulesToSchema } from './rules/class-rules.js';
-export { bodyOf, compileValidator, queryOf } from './rules/compile.js';
+export { bodyCheck, bodyOf, compileValidator, queryCheck, queryOf } from './rules/compile.js';
 export {
   depthWithin,
   FREE_OBJECT,

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
 import { StoreOutages } from '../../src/events/store-outages.js';
+import { RedisService } from '../../src/redis/index.js';
 import { eventually } from '../support/eventually.js';
 import { expectStatus, Holdfast, type Json } from '../support/holdfast.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -58,19 +60,23 @@ test('an outage that two instances saw emits one event when the store is back, a
 
 test('an event that is late tells when the outage was, and the report of another instance is of the same', async () => {
   const [told0, same] = [await outages('told'), await outages('same')];
+  const [instance] = instances as [Holdfast];
   const lostAt = performance.now();
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  const [seconds, micros] = await instance.app.get(RedisService).client.time();
+  await delay(20);
   const emit = (outageMs: number): Promise<void> =>
-    (instances[0] as Holdfast).app.get(StoreOutages).emit(lostAt, lostAt + outageMs);
+    instance.app.get(StoreOutages).emit(lostAt, lostAt + outageMs);
   await emit(5);
+  await delay(20);
   await emit(1);
   expect([await outages('told'), await outages('same')]).toEqual([told0 + 1, same + 1]);
   const { events } = expectStatus(
-    await (instances[0] as Holdfast).admin('GET', '/v1/admin/events?category=system&limit=1'),
+    await instance.admin('GET', '/v1/admin/events?category=system&limit=1'),
     200,
   );
   const { lost_at: lost, restored_at: restored, outage_ms: outageMs } = events[0].data.details;
   expect([Date.parse(restored) - Date.parse(lost), outageMs]).toEqual([5, 5]);
+  expect(Date.parse(lost)).toBeLessThanOrEqual(Number(seconds) * 1000 + Number(micros) / 1000);
 });
 
 test('an outage whose event cannot be emitted is counted', async () => {

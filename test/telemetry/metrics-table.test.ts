@@ -49,6 +49,14 @@ test('two tables cannot have a metric of the same name', () => {
   expect(() => metrics.of({ ...TABLE })).toThrow('has already been registered');
 });
 
+test.each([
+  ['a counter with buckets', { name: 'odd_total', help: 'Odd.', buckets: [1] }],
+  ['a counter across workers', { name: 'odd_total', help: 'Odd.', acrossWorkers: 'max' }],
+  ['a histogram across workers', { name: 'odd_seconds', help: 'Odd.', buckets: [1], acrossWorkers: 'max' }],
+] as const)('%s is refused', (_of, odd) => {
+  expect(() => metrics.of({ odd })).toThrow('only a gauge takes acrossWorkers');
+});
+
 test('a name or label that the table does not declare does not compile, nor does a missing one', () => {
   const counts = metrics.of(TABLE);
   const uses = [

@@ -228,7 +228,7 @@ function rowOf(
   }
 }
 
-/** Of one tenant, what was examined are its own: an operator who is confined to it may not know how many others have. */
+/** For one tenant, only what the report lists counts as examined: an operator who is confined to it may not know how many holds others have. */
 function reportOf(
   { tenant_id: tenantId, dry_run: dryRun = false }: CleanupDto,
   examined: number,

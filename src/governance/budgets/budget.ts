@@ -167,15 +167,22 @@ export function requireUnit(unit: Unit, field: string, amount: { readonly unit: 
   }
 }
 
-/** The refusals that all scripts which change a budget have in common. */
-export function budgetRefusal(
-  word: string,
+/** The refusals that all scripts which change a budget have in common, and those of one script. */
+export function budgetRefusal<Other extends string = never>(
+  word:
+    | Other
+    | 'NOT_FOUND'
+    | 'TENANT_CLOSED'
+    | 'BUDGET_FROZEN'
+    | 'BUDGET_CLOSED'
+    | 'ALREADY_ACTIVE'
+    | 'IDEMPOTENCY_MISMATCH',
   scope: string,
   unit: Unit,
-  others?: Record<string, Refused>,
+  others?: Readonly<Record<Other, Refused>>,
 ): Error {
   const at = { scope, unit };
-  const refusals: Record<string, Refused> = {
+  const refusals: Readonly<Record<string, Refused>> = {
     NOT_FOUND: ['BUDGET_NOT_FOUND', `there is no ${unit} budget at ${scope}`, at],
     TENANT_CLOSED: tenantClosed('budgets'),
     BUDGET_FROZEN: ['BUDGET_FROZEN', `the budget at scope ${scope} is frozen`, at],

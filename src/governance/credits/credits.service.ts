@@ -284,7 +284,10 @@ export const TOO_MANY_CREDITS = `a budget can have at most ${MOST_LIVE} credits 
 export const CREDIT_ENDED = 'expires_at must be in the future, and after effective_at';
 
 function refusalOf(
-  reply: ScriptReply<'grant_credit'> | ScriptReply<'void_credit'> | ScriptReply<'update_credit'>,
+  reply: Exclude<
+    ScriptReply<'grant_credit' | 'void_credit' | 'update_credit'>,
+    { status: 'GRANTED' | 'VOIDED' | 'CHANGED' }
+  >,
   scope: string,
   unit: Unit,
 ): Error {

@@ -20,7 +20,7 @@ import {
 } from '@nestjs/swagger';
 import { HOLDFAST_VERSION } from '../../config/index.js';
 import { invalidField } from '../../ledger/index.js';
-import { type DtoClass, rulesToSchema, stringifyJson } from '../../wire/index.js';
+import { bodyCheck, type DtoClass, queryCheck, rulesToSchema, stringifyJson } from '../../wire/index.js';
 import { isOperatorsPlane } from '../operators-plane.js';
 import { QueryParameters } from '../known-parameters.guard.js';
 import type { SchemaName } from '../../answers/index.js';
@@ -34,6 +34,8 @@ export function BodySchema<T extends object>(
   example: NoInfer<T>,
   { required = true }: { required?: boolean } = {},
 ): MethodDecorator {
+  // A fault in the rules stops the start, and not the first request.
+  bodyCheck(dto);
   return ApiBody({ required, schema: { ...rulesToSchema(dto), examples: [example] } as never });
 }
 
@@ -42,6 +44,7 @@ export function QuerySchema<T extends object>(
   dto: DtoClass<T>,
   example?: NoInfer<Partial<T>>,
 ): MethodDecorator {
+  queryCheck(dto);
   const { properties = {}, required = [] } = rulesToSchema(dto);
   return applyDecorators(
     QueryParameters(Object.keys(properties)),

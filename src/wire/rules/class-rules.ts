@@ -89,7 +89,7 @@ function readField(dto: DtoClass, name: string, metadatas: readonly Metadata[]):
   return { name, optional, rules, itemRules, ownMessages, ...(nested === undefined ? {} : { nested }) };
 }
 
-/** A class with some fields of another one, and with their rules, in the order that they have there. */
+/** A class with some fields of another one, and with their rules, in the order that they have there. Fields that are nested classes cannot be taken. */
 export function fieldsFrom<T extends object, Name extends keyof T & string>(
   dto: DtoClass<T>,
   ...names: readonly Name[]

@@ -137,7 +137,7 @@ export function compileQuery<T extends object>(dto: DtoClass<T>): (query: unknow
 
 type Compile = <T extends object>(dto: DtoClass<T>) => (value: unknown) => T;
 
-/** Compiles the rules of each DTO when they are first asked for. */
+/** Compiles the rules of each DTO once: at boot where a decorator documents them, else when they are first asked for. */
 function compiledOnce(compile: Compile): Compile {
   const compiled = new WeakMap<DtoClass, (value: unknown) => object>();
   return <T extends object>(dto: DtoClass<T>) => {
@@ -150,10 +150,10 @@ function compiledOnce(compile: Compile): Compile {
   };
 }
 
-const bodyCheck = compiledOnce(compileValidator);
-const queryCheck = compiledOnce(compileQuery);
+export const bodyCheck = compiledOnce(compileValidator);
+export const queryCheck = compiledOnce(compileQuery);
 
-/** The body of a request, checked as by `compileValidator`. An optional body says what stands for it. */
+/** The body of a request, checked as by `compileValidator`. `ifAbsent` stands for a body that is absent. */
 export function bodyOf<T extends object>(
   { body }: { readonly body: unknown },
   dto: DtoClass<T>,
