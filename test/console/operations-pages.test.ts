@@ -108,6 +108,22 @@ describeInBrowser(`the pages of operations${WITHOUT_BROWSER}`, () => {
     );
   });
 
+  test('an event says who was told of it, or of how many subscriptions none was', async () => {
+    const other = await holdfast.createTenant();
+    const newest = async (of: TestTenant, type: string): Promise<string> => {
+      const path = `/v1/admin/events?tenant_id=${of.id}&event_type=${type}&limit=1`;
+      return expectStatus(await holdfast.admin('GET', path), 200).events[0].event_id as string;
+    };
+    const answers = [
+      [tenant, 'budget.created', `${receiver.url}/works`],
+      [tenant, 'api_key.created', 'None of the 3 subscriptions that there are was told of it'],
+      [other, 'api_key.created', 'The one subscription that there is was not told of it'],
+    ] as const;
+    for (const [of, type, text] of answers) {
+      await visit(`/events?event=${await newest(of, type)}`, text);
+    }
+  });
+
   test('a viewer sees a subscription without controls that change it', async () => {
     await visit(
       `/webhooks/${works}`,
