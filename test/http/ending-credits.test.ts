@@ -100,8 +100,8 @@ test('it is that of all tenants, and for operators of some tenants that of their
 test('there are more than were looked at only if any follow the last one', async () => {
   const [tag, next] = ['00', '01'].map((code) => creditIndexKey(`{p${code}}`)) as [string, string];
   const soon = Date.now() + DAY_MS;
-  await on.stored.redis.del(
-    ...Array.from({ length: 64 }, (_, number) => creditIndexKey(tagOfPartition(number))),
+  await Promise.all(
+    Array.from({ length: 64 }, (_, number) => on.stored.redis.del(creditIndexKey(tagOfPartition(number)))),
   );
   const members = Array.from({ length: 20_000 }, (_, budget) => [soon, `tenant:a/agent:${budget} TOKENS`]);
   await on.stored.redis.zadd(tag, ...members.flat());
@@ -112,7 +112,7 @@ test('there are more than were looked at only if any follow the last one', async
   expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: false });
   await on.stored.redis.zadd(tag, soon, 'tenant:a/agent:1 TOKENS', soon, 'tenant:a/agent:0x TOKENS');
   expect((await ending()).body).toMatchObject({ budgets: [], examined: 20_000, has_more: true });
-  await on.stored.redis.del(tag, next);
+  await Promise.all([tag, next].map((index) => on.stored.redis.del(index)));
 });
 
 test('at most 100 budgets are listed, read in several runs, and damaged ones are named', async () => {
