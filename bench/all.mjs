@@ -34,7 +34,7 @@ export const BENCHMARKS = Object.fromEntries(
   [...NAMES, ...APART].map((name) => [
     name,
     (options) =>
-      watched(name, async () => {
+      watched(options.only === undefined ? name : `${name} --only=${options.only}`, async () => {
         /** @type {unknown} */
         const loaded = await import(`./${name}.mjs`);
         return /** @type {Benchmark} */ (loaded).measure(options);

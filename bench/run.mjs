@@ -51,7 +51,8 @@ runCommand(async () => {
   ensureBuild();
   const measure = BENCHMARKS[name];
   if (plan !== undefined) {
-    print(await watched(`against ${plan.ref}`, () => measureAgainst(plan)));
+    const given = words.filter((word) => word.startsWith('--'));
+    print(await watched(['against', plan.ref, ...given].join(' '), () => measureAgainst(plan)));
   } else if (name === 'all') {
     await recordAll();
   } else if (measure === undefined) {

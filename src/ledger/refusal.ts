@@ -34,12 +34,8 @@ export function tenantClosed(what: string): Refused {
 }
 
 /** What each word of some scripts refuses. A word that is not in the table is a defect. */
-export function refusalIn<Word extends string>(
-  refusals: Readonly<Record<Word, Refused>>,
-  word: Word,
-  script: string,
-): Error {
-  const refused = refusals[word] as Refused | undefined;
+export function refusalIn(refusals: Readonly<Record<string, Refused>>, word: string, script: string): Error {
+  const refused = refusals[word];
   return refused === undefined ? new Error(`${script} answered ${word}`) : new Refusal(...refused);
 }
 
